@@ -1,5 +1,5 @@
 //! `#[boundary]`: makes every function that Python calls end in a value or an exception, never in a
-//! panic. It precedes `#[pyfunction]` and `#[pymethods]`, and runs each body inside
+//! panic. It replaces `#[pyfunction]` and `#[pymethods]`, and runs each body inside
 //! `crate::errors::guard`, which turns a panic into an `InternalError`. A function with a plain
 //! return value returns a `PyResult` of it. A function that returns the core's `Result` runs inside
 //! `crate::errors::run` also, without the GIL: its arguments must be values that need no Python.
@@ -22,7 +22,7 @@ const PICKLES: &str = "
     }
 ";
 
-/// Wraps the bodies of a function, or of all functions of an `impl` block, in
+/// Exports a function, or the functions of an `impl` block, with their bodies in
 /// `crate::errors::guard`. `#[boundary(pickles)]` adds what pickle needs to the block of a class
 /// that holds one serializable value: the constructor takes its bytes.
 #[proc_macro_attribute]
@@ -31,7 +31,13 @@ pub fn boundary(arguments: TokenStream, item: TokenStream) -> TokenStream {
         "pickles" => PICKLES,
         _ => "",
     };
-    guarded(item, Some(added))
+    let exported = match item.clone().into_iter().any(|token| is(&token, "impl")) {
+        true => "#[pymethods]",
+        false => "#[pyfunction]",
+    };
+    let mut out: TokenStream = exported.parse().unwrap_or_default();
+    out.extend(guarded(item, Some(added)));
+    out
 }
 
 fn is(token: &TokenTree, word: &str) -> bool {
@@ -100,7 +106,7 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
         Some("Result") => {
             format!("{{ crate::errors::guard(move || crate::errors::run(move || -> {result} {{}})) }}")
         }
-        _ => format!("{{ crate::errors::guard_value(move || -> {result} {{}}) }}"),
+        _ => format!("{{ let call = move || -> {result} {{}}; crate::errors::guard(move || Ok(call())) }}"),
     };
     let frame: TokenStream = frame.parse().unwrap_or_default();
     if kind != Some("PyResult") {

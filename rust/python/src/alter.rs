@@ -11,21 +11,18 @@ use crate::snapshot::{Options, store};
 
 /// Plans and commits one change of a table's metadata.
 #[boundary]
-#[pyfunction]
 pub(crate) fn alter_table(location: &str, options: Options, request: Record<AlterRequest>) -> Result<Record<Altered>> {
     block_on(deltaplane_log::alter(&store(location, options)?, &request.0)).map(Record)
 }
 
 /// Every feature of the protocol that this build knows.
 #[boundary]
-#[pyfunction]
 pub(crate) fn known_features() -> Record<Vec<FeatureInfo>> {
     Record(deltaplane_log::known_features())
 }
 
 /// Every table property that Delta knows.
 #[boundary]
-#[pyfunction]
 pub(crate) fn known_properties() -> Record<Vec<PropertyInfo>> {
     Record(deltaplane_log::known_properties())
 }

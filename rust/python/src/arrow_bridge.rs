@@ -53,7 +53,6 @@ pub(crate) fn capsule<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult
 pub(crate) struct ArrowSchema(pub(crate) SchemaRef);
 
 #[boundary]
-#[pymethods]
 impl ArrowSchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         schema_capsule(py, &self.0)
@@ -79,7 +78,6 @@ impl From<(SchemaRef, Batches)> for ArrowStream {
 }
 
 #[boundary]
-#[pymethods]
 impl ArrowStream {
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(

@@ -14,14 +14,12 @@ type Contents = (u64, u64, u64, Option<u64>, BTreeMap<String, (u64, u64)>);
 
 /// The directory that the environment names.
 #[boundary]
-#[pyfunction]
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     store::cache_dir()
 }
 
 /// What is in a directory's cache.
 #[boundary]
-#[pyfunction]
 pub(crate) fn cache_contents(path: PathBuf) -> Result<Contents> {
     let found = store::cache_contents(&path)?;
     let tables = found.tables.into_iter();
@@ -37,7 +35,6 @@ pub(crate) fn cache_contents(path: PathBuf) -> Result<Contents> {
 
 /// Throws it away; files and bytes that went.
 #[boundary]
-#[pyfunction]
 pub(crate) fn clear_cache(path: PathBuf) -> Result<(u64, u64)> {
     store::clear_cache(&path).map(|cleared| (cleared.files, cleared.size_bytes))
 }

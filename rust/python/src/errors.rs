@@ -1,38 +1,13 @@
-//! Errors of the core as Python exceptions: one exhaustive match from kind to class.
+//! Errors of the core as Python exceptions: a class for each kind.
 
 use deltaplane_error::{Error, Kind, OtherCommit};
+use deltaplane_operations::error_classes::class_name;
 use deltaplane_operations::panics::caught;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::events;
-
-fn class_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::TableNotFound => "TableNotFoundError",
-        Kind::VersionNotFound => "VersionNotFoundError",
-        Kind::TableAlreadyExists => "TableAlreadyExistsError",
-        Kind::CorruptLog => "CorruptLogError",
-        Kind::FileMissing | Kind::ObjectNotFound => "FileMissingError",
-        Kind::CorruptFile => "CorruptFileError",
-        Kind::UnsupportedFeature => "UnsupportedFeatureError",
-        Kind::InvalidArgument => "InvalidArgumentError",
-        Kind::SchemaMismatch => "SchemaMismatchError",
-        Kind::ConstraintViolation => "ConstraintViolationError",
-        Kind::UnsupportedExpression => "UnsupportedExpressionError",
-        Kind::ConcurrentAppend => "ConcurrentAppendException",
-        Kind::ConcurrentDeleteRead => "ConcurrentDeleteReadException",
-        Kind::ConcurrentDeleteDelete => "ConcurrentDeleteDeleteException",
-        Kind::MetadataChanged => "MetadataChangedException",
-        Kind::ProtocolChanged => "ProtocolChangedException",
-        Kind::ConcurrentTransaction => "ConcurrentTransactionException",
-        Kind::ConcurrentWrite => "ConcurrentWriteException",
-        Kind::StoreUnavailable => "StoreUnavailableError",
-        Kind::StoreDenied => "StoreDeniedError",
-        Kind::ObjectExists | Kind::Internal => "InternalError",
-    }
-}
 
 fn other_commit<'py>(py: Python<'py>, c: &OtherCommit) -> PyResult<Bound<'py, PyAny>> {
     let class = py.import("deltaplane.exceptions")?.getattr("ConflictingCommit")?;
@@ -83,11 +58,6 @@ pub(crate) fn to_python(e: &Error) -> PyErr {
 /// it around every function.
 pub(crate) fn guard<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     caught(call).unwrap_or_else(|panic| Err(to_python(&panic)))
-}
-
-/// The same of a function that can't fail in any other way.
-pub(crate) fn guard_value<T>(call: impl FnOnce() -> T) -> PyResult<T> {
-    guard(|| Ok(call()))
 }
 
 /// Runs work of the core without the GIL, delivers its events and raises its error. `#[boundary]`

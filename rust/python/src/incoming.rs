@@ -77,7 +77,6 @@ fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Incoming> {
 /// Refuses data that isn't what its types say; `first_row` is the number of its first row where it
 /// comes from.
 #[boundary]
-#[pyfunction]
 pub(crate) fn check_batch(data: Rows, first_row: u64) -> Result<()> {
     data.0.from_row(first_row).try_for_each(|batch| batch.map(drop))
 }

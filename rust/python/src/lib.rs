@@ -32,6 +32,7 @@ static BLOCKS: deltaplane_memory::Blocks = deltaplane_memory::Blocks;
 
 /// The native half of the Python package `deltaplane`.
 #[pyo3::pymodule]
+#[allow(non_upper_case_globals, reason = "names of Python")]
 mod _native {
     use pyo3::prelude::*;
 
@@ -51,7 +52,7 @@ mod _native {
         scan::Scan,
         snapshot::{Snapshot, log_history},
         spark::plan::{
-            SparkAnswer, SparkPlan, SparkQuestion, spark_file_uris, spark_plan, spark_plan_of, spark_schema,
+            SparkAnswer, SparkPlan, spark_file_uris, spark_plan, spark_plan_of, spark_question, spark_schema,
             spark_size_bytes, spark_size_of, spark_uri,
         },
         spark::replay::{Replay, ReplayPart, ReplayPlan},
@@ -72,11 +73,9 @@ mod _native {
     use crate::planted::{panic_at, record_fields};
 
     #[pymodule_export]
-    #[allow(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_export]
-    #[allow(non_upper_case_globals, reason = "Python's name")]
     const build_profile: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
 
     #[pymodule_init]

@@ -23,7 +23,6 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Makes locations of a scheme open by a Python factory of `(location, options)`.
 #[boundary]
-#[pyfunction]
 pub(crate) fn register_log_store(py: Python<'_>, scheme: &str, factory: Py<PyAny>) -> PyResult<()> {
     let factory = Arc::new(factory);
     let opener = move |location: &Location, options: &Options| {

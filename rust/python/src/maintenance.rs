@@ -24,7 +24,6 @@ use crate::table_schema::TableSchema;
 /// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked
 /// first to delete files by their keys, many at once, and says whether it did.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, request, inventory = None, keys = true, deletes = None, progress = None))]
 pub(crate) fn vacuum(
     snapshot: &Snapshot,
@@ -59,7 +58,6 @@ fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
 
 /// Goes back to an older version; returns the version that it made and metrics.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, request, progress = None))]
 pub(crate) fn restore(
     snapshot: &Snapshot,
@@ -74,7 +72,6 @@ pub(crate) fn restore(
 
 /// What of the version doesn't agree with the files that are there.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check(snapshot: &Snapshot, progress: Function) -> PyResult<Record<Vec<Finding>>> {
     run_with_progress(progress, |tell| block_on(snapshot.inner.check(tell)).map(Record))
@@ -82,7 +79,6 @@ pub(crate) fn check(snapshot: &Snapshot, progress: Function) -> PyResult<Record<
 
 /// What reading every data file and deletion vector finds.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check_rows(snapshot: &Snapshot, progress: Function) -> PyResult<Record<Vec<Finding>>> {
     run_with_progress(progress, |tell| {
@@ -92,7 +88,6 @@ pub(crate) fn check_rows(snapshot: &Snapshot, progress: Function) -> PyResult<Re
 
 /// Takes files out of the log that are gone; returns their paths and the version that it made.
 #[boundary]
-#[pyfunction]
 pub(crate) fn repair(snapshot: &Snapshot, request: Record<RepairRequest>) -> Result<(Vec<String>, Option<u64>)> {
     block_on(snapshot.inner.repair(&request.0)).map(|done| (done.files, done.version))
 }
@@ -104,7 +99,6 @@ type ParquetSource = (String, Options, String);
 /// location, options and name of the Parquet files that the snapshot's log, which is no table's,
 /// describes.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, target, options, request, progress = None, copies = None, parquet = None))]
 pub(crate) fn clone_table(
     snapshot: &Snapshot,
@@ -144,7 +138,6 @@ fn copying(function: Py<PyAny>) -> Copies {
 
 /// Copies files of a table to another, from decoded paths to keys; the bytes of each.
 #[boundary]
-#[pyfunction]
 pub(crate) fn copy_files(
     location: &str,
     options: Options,
@@ -158,7 +151,6 @@ pub(crate) fn copy_files(
 
 /// The keys of all files at a location that aren't hidden, given the names of partition columns.
 #[boundary]
-#[pyfunction]
 pub(crate) fn visible_files(location: &str, options: Options, partition_columns: Vec<String>) -> Result<Vec<String>> {
     block_on(deltaplane_log::visible_files(
         &store(location, options)?,
@@ -168,7 +160,6 @@ pub(crate) fn visible_files(location: &str, options: Options, partition_columns:
 
 /// The columns of these Parquet files together: each has one type in all files that have it.
 #[boundary]
-#[pyfunction]
 pub(crate) fn parquet_schema(location: &str, options: Options, files: Vec<String>) -> Result<TableSchema> {
     block_on(common_schema(&store(location, options)?, files)).map(Into::into)
 }

@@ -17,7 +17,6 @@ use crate::values::predicate::{Predicate, expr};
 pub(crate) struct Layout(Optimize);
 
 #[boundary]
-#[pymethods]
 impl Layout {
     #[staticmethod]
     fn begin(snapshot: &Snapshot, request: Record<LayoutRequest>) -> Result<Self> {
@@ -88,7 +87,6 @@ impl Layout {
 pub(crate) struct GroupSpec(groups::GroupSpec);
 
 #[boundary(pickles)]
-#[pymethods]
 impl GroupSpec {}
 
 /// A group that one task moves.
@@ -96,7 +94,6 @@ impl GroupSpec {}
 pub(crate) struct Group(groups::Group);
 
 #[boundary(pickles)]
-#[pymethods]
 impl Group {}
 
 /// A group whose rows a task moved.
@@ -104,13 +101,11 @@ impl Group {}
 pub(crate) struct MovedGroup(groups::MovedGroup);
 
 #[boundary(pickles)]
-#[pymethods]
 impl MovedGroup {}
 
 /// Moves the rows of one group to new files, in any process, holding up to `memory_bytes` of rows
 /// while sorting; returns the argument for `Layout.adopt`.
 #[boundary]
-#[pyfunction]
 pub(crate) fn arrange_group(
     location: &str,
     options: Options,

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use arrow::datatypes::{Field, Schema};
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
-use deltaplane_operations::struct_shapes::requests_and_results;
+use deltaplane_operations::struct_shapes::{Shape, requests_and_results};
+use deltaplane_spark_plan::question::PlainQuestion;
 use deltaplane_store::block_on;
 use futures::StreamExt;
 use pyo3::prelude::*;
@@ -22,7 +23,6 @@ fn planted() -> Result<()> {
 /// Panics in the call itself, in `work` without the GIL, in a `task` of the runtime, or in the
 /// `stream` that it returns.
 #[boundary]
-#[pyfunction]
 pub(crate) fn panic_at(place: &str) -> PyResult<ArrowStream> {
     match place {
         "work" => run(planted)?,
@@ -44,7 +44,8 @@ pub(crate) fn panic_at(place: &str) -> PyResult<ArrowStream> {
 
 /// The fields of each struct that crosses as a class, by its name.
 #[boundary]
-#[pyfunction]
 pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
-    requests_and_results()
+    let mut fields = requests_and_results();
+    fields.extend(Shape::of::<PlainQuestion>().map(|shape| (shape.name, shape.fields)));
+    fields
 }

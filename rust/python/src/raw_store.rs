@@ -31,7 +31,6 @@ async fn all(listing: Result<Listing>) -> Result<Vec<Shown>> {
 type Data = Cow<'static, [u8]>;
 
 #[boundary]
-#[pymethods]
 impl RawStore {
     #[staticmethod]
     #[pyo3(signature = (location, options = None))]

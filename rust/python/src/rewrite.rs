@@ -1,11 +1,10 @@
 //! The class of a command that changes rows, and what tasks on other machines do for one: one call
 //! of `operations` for each step.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
+use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, RewriteRequest};
 use deltaplane_operations::rewrite::tasks::{self, Outcome, TaskSpec};
 use deltaplane_operations::rewrite::{LocatedFile, Rewrite as Begun, Selected, Session, Staged};
@@ -26,13 +25,9 @@ pub(crate) struct Rewrite(Session);
 
 /// A file as tasks need it: Spark's URI, the decoded path, the add action as bytes, the first row's
 /// id, and whether it takes a vector.
-type Located = (String, String, Cow<'static, [u8]>, Option<i64>, bool);
-
-/// Texts by delta-spark's names of metrics.
-type Metrics = BTreeMap<String, String>;
+type Located = (String, String, Vec<u8>, Option<i64>, bool);
 
 #[boundary]
-#[pymethods]
 impl Rewrite {
     #[staticmethod]
     fn begin(snapshot: &Snapshot, request: Record<RewriteRequest>) -> Result<Self> {
@@ -107,7 +102,7 @@ impl Rewrite {
     /// action as bytes, first row id, and whether it takes a vector.
     fn located(&self, uris: Vec<String>) -> Result<Vec<Located>> {
         let files = self.0.command().located(uris, by_uri)?;
-        files.into_iter().map(located_bytes).collect()
+        files.into_iter().map(LocatedFile::into_parts).collect()
     }
 
     /// Takes over what tasks on other machines did.
@@ -135,12 +130,12 @@ impl Rewrite {
     /// Selects the files that hold what the table has no more, so that all their rows are copied;
     /// returns how many.
     fn pick_outdated(&self) -> Result<usize> {
-        self.0.select(|begun| begun.select_outdated().map(with_num_files))
+        self.0.select_outdated()
     }
 
     /// Selects all files, where the command gives columns other names in them; returns how many.
     fn pick_renamed(&self) -> Result<usize> {
-        self.0.select(|begun| begun.select_renamed().map(with_num_files))
+        self.0.select_renamed()
     }
 
     /// The selected rows, with their ids where they have some.
@@ -215,16 +210,14 @@ impl Rewrite {
         Ok(pythonize(py, &run(|| self.0.finish())?)?)
     }
 
-    /// What the commit with these metrics would be.
-    fn dry_run(&self, metrics: Metrics) -> Result<Record<DryRun>> {
-        let metrics = metrics.into_iter().map(|(k, v)| (k, v.into())).collect();
-        self.0.end(|staged| staged.dry_run(metrics)).map(Record)
+    /// What the commit with these metrics, by delta-spark's names, would be.
+    fn dry_run(&self, metrics: BTreeMap<String, String>) -> Result<Record<DryRun>> {
+        self.0.dry_run(metrics).map(Record)
     }
 
     /// Commits with these metrics; returns the version.
-    fn commit(&self, metrics: Metrics) -> Result<u64> {
-        let metrics = metrics.into_iter().map(|(k, v)| (k, v.into())).collect();
-        self.0.end(|staged| staged.commit(metrics))
+    fn commit(&self, metrics: BTreeMap<String, String>) -> Result<u64> {
+        self.0.commit(metrics)
     }
 
     /// Deletes what was written for a commit that didn't happen.
@@ -243,29 +236,11 @@ impl Drop for Rewrite {
     }
 }
 
-fn with_num_files(selected: Selected) -> (Selected, usize) {
-    let files = selected.num_files();
-    (selected, files)
-}
-
-fn located_bytes(file: LocatedFile) -> Result<Located> {
-    let bytes = serde_json::to_vec(&file.add);
-    let bytes = bytes.map_err(|e| Error::internal(format!("can't write an add action: {e}")))?;
-    Ok((
-        file.uri,
-        file.path,
-        bytes.into(),
-        file.add.base_row_id,
-        file.takes_vector,
-    ))
-}
-
 /// What a task did for a command.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct TaskOutcome(Outcome);
 
 #[boundary(pickles)]
-#[pymethods]
 impl TaskOutcome {
     /// Rows that were written, without copied ones.
     #[getter]
@@ -297,7 +272,6 @@ impl TaskOutcome {
 /// `inserts` says that the rows are new in the table: identity columns that they lack are filled
 /// from the range of the task's number.
 #[boundary]
-#[pyfunction]
 #[allow(
     clippy::too_many_arguments,
     reason = "each is a part of a task that travels by itself"
@@ -323,7 +297,6 @@ pub(crate) fn write_rows(
 /// `records` the old rows are recorded, where the table records changes, as deleted by these and as
 /// updated by others.
 #[boundary]
-#[pyfunction]
 pub(crate) fn take_out_rows(
     location: &str,
     options: Options,

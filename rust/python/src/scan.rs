@@ -41,7 +41,6 @@ impl From<Changes> for Scan {
 }
 
 #[boundary]
-#[pymethods]
 impl Scan {
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(

@@ -14,7 +14,6 @@ use deltaplane_operations::changes::Changes;
 use deltaplane_operations::file_list::{self, absolute_paths, paths};
 use deltaplane_operations::file_sets::{FileSet, sampled};
 use deltaplane_operations::scan::{self, Scan as Rows, ScanRequest, bind, members_of};
-use deltaplane_operations::string_list::StringList;
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
@@ -55,14 +54,12 @@ pub(crate) fn store(location: &str, options: Options) -> Result<Store> {
 
 /// The newest commits of a location's log, newest first, without opening the table.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options = None, limit = None))]
 pub(crate) fn log_history(location: &str, options: Options, limit: Option<usize>) -> Result<Record<Vec<HistoryEntry>>> {
     block_on(deltaplane_log::log_history(&store(location, options)?, limit)).map(Record)
 }
 
 #[boundary]
-#[pymethods]
 impl Snapshot {
     #[staticmethod]
     #[pyo3(signature = (location, options = None, version = None, timestamp_ms = None))]
@@ -183,11 +180,6 @@ impl Snapshot {
         block_on(self.inner.tombstone_totals()).map(Record)
     }
 
-    fn transaction_version(&self, app_id: &str) -> Result<Option<i64>> {
-        let all = block_on(self.inner.transactions(now_ms()))?;
-        Ok(all.into_iter().find(|t| t.app_id == app_id).map(|t| t.version))
-    }
-
     /// The versions that applications committed last.
     fn transactions(&self) -> Result<BTreeMap<String, i64>> {
         let all = block_on(self.inner.transactions(now_ms()))?;
@@ -219,12 +211,15 @@ impl Snapshot {
 
     #[pyo3(signature = (predicate = None))]
     fn file_paths<'py>(&self, py: Python<'py>, predicate: Option<&Predicate>) -> PyResult<Bound<'py, PyList>> {
-        string_list(py, run(|| block_on(paths(&self.inner, expr(predicate))))?)
+        PyList::new(py, run(|| block_on(paths(&self.inner, expr(predicate))))?.iter())
     }
 
     #[pyo3(signature = (predicate = None))]
     fn file_uris<'py>(&self, py: Python<'py>, predicate: Option<&Predicate>) -> PyResult<Bound<'py, PyList>> {
-        string_list(py, run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?)
+        PyList::new(
+            py,
+            run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?.iter(),
+        )
     }
 
     fn num_files(&self) -> Result<usize> {
@@ -331,9 +326,4 @@ impl Snapshot {
     fn compact_logs(&self, starting_version: u64, ending_version: u64) -> Result<()> {
         block_on(self.inner.compact_logs(starting_version, ending_version))
     }
-}
-
-/// Python's strings made of one buffer.
-fn string_list(py: Python<'_>, texts: StringList) -> PyResult<Bound<'_, PyList>> {
-    PyList::new(py, texts.iter())
 }

@@ -36,7 +36,6 @@ impl From<StructType> for TableSchema {
 }
 
 #[boundary]
-#[pymethods]
 impl TableSchema {
     /// From the text of a table's `schemaString`.
     #[new]
@@ -102,7 +101,6 @@ impl TableField {
 }
 
 #[boundary]
-#[pymethods]
 impl TableField {
     #[getter]
     fn name(&self) -> Result<&str> {

@@ -23,7 +23,6 @@ pub(crate) struct Tail {
 }
 
 #[boundary]
-#[pymethods]
 impl Tail {
     #[staticmethod]
     fn open(location: &str, options: Options, request: Record<TailRequest>) -> Result<Self> {

@@ -12,7 +12,6 @@ use pyo3::types::PyType;
 pub(crate) struct TailOffset(core::TailOffset);
 
 #[boundary]
-#[pymethods]
 impl TailOffset {
     #[new]
     fn new(text: &str) -> Result<Self> {

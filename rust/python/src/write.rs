@@ -29,7 +29,6 @@ pub(crate) struct WriteJob {
 }
 
 #[boundary]
-#[pymethods]
 impl WriteJob {
     #[staticmethod]
     fn begin(location: String, options: Options, schema: Columns, request: Record<WriteRequest>) -> Result<Self> {
@@ -97,7 +96,6 @@ impl WriteJob {
 
 /// Deletes data files that won't be committed; what is gone already is fine.
 #[boundary]
-#[pyfunction]
 pub(crate) fn discard_files(location: &str, options: Options, adds: &AddedFiles) -> Result<()> {
     let paths = adds.0.iter().map(|add| add.path.as_str());
     block_on(delete_paths(&store(location, options)?, paths))
@@ -106,7 +104,6 @@ pub(crate) fn discard_files(location: &str, options: Options, adds: &AddedFiles)
 /// Writes data to new files of a table; they are invisible until committed. With `keep` false
 /// nothing is stored.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options, spec, data, task = 0, keep = true))]
 pub(crate) fn write_files(
     location: &str,
@@ -126,7 +123,6 @@ pub(crate) fn write_files(
 /// Reads another engine's files, each with its path and its partition values, for exact statistics
 /// unless none are wanted.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options, spec, files, statistics = true))]
 pub(crate) fn adopt_files(
     location: &str,
@@ -143,7 +139,6 @@ pub(crate) fn adopt_files(
 
 /// Creates a table without rows; returns its version.
 #[boundary]
-#[pyfunction]
 pub(crate) fn create_table(
     location: &str,
     options: Options,
@@ -156,7 +151,6 @@ pub(crate) fn create_table(
 
 /// Whether a table is here.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options = None))]
 pub(crate) fn is_table(location: &str, options: Options) -> Result<bool> {
     block_on(deltaplane_log::is_table(&store(location, options)?))
@@ -164,14 +158,12 @@ pub(crate) fn is_table(location: &str, options: Options) -> Result<bool> {
 
 /// The Delta schema that holds every value of an Arrow schema.
 #[boundary]
-#[pyfunction]
 pub(crate) fn schema_from_arrow(schema: Columns) -> Result<TableSchema> {
     arrow_metadata::from_arrow_text(&from_arrow_schema(&schema.0)?).map(Into::into)
 }
 
 /// The Arrow schema of a Delta schema given as JSON.
 #[boundary]
-#[pyfunction]
 pub(crate) fn schema_to_arrow(schema_json: &str) -> Result<ArrowSchema> {
     let schema = arrow_metadata::shareable(&StructType::from_json(schema_json)?);
     Ok(ArrowSchema(to_arrow_schema_with_metadata(&schema)))
@@ -181,7 +173,6 @@ pub(crate) fn schema_to_arrow(schema_json: &str) -> Result<ArrowSchema> {
 /// everywhere. Columns that `table` has, a schema as JSON, get its types: the fields of their
 /// structs are found by name, ignoring case.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (rows, table = None))]
 pub(crate) fn rows_in_table_types(rows: Rows, table: Option<&str>) -> Result<ArrowStream> {
     let table = table.map(StructType::from_json).transpose()?;

@@ -13,7 +13,14 @@ from deltaplane.io.records.command_results import (
     PlannedCommit,
     VacuumResult,
 )
-from deltaplane.io.records.following import ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns
+from deltaplane.io.records.following import (
+    ColumnSteps,
+    SparkQuestion,
+    TailLimits,
+    TailRequest,
+    TailStart,
+    TrackedColumns,
+)
 from deltaplane.io.records.log_facts import (
     CommitTotals,
     HistoryEntry,
@@ -90,6 +97,7 @@ __all__ = [
     "RowCheck",
     "RowRules",
     "ScanReport",
+    "SparkQuestion",
     "StoredIds",
     "TableInfo",
     "TailLimits",

@@ -59,8 +59,8 @@ _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
 def _spread(spark: SparkSession, items: Sequence[str] | Sequence[bytes], each: int = 1) -> DataFrame:
-    """A frame with one column of texts or byte strings, at least `each` per task; each task receives
-    only its own."""
+    """A frame with one column of texts or byte strings, at least `each` per task; each task
+    receives only its own."""
     tasks = max(1, min(-(-len(items) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(items)))
     rows = spark.sparkContext.parallelize([(item,) for item in items], tasks)
     return spark.createDataFrame(rows, "one binary" if any(isinstance(item, bytes) for item in items) else "one string")

@@ -1,11 +1,13 @@
 //! A command that changes rows, whichever state it is in: for callers that keep one object for all
 //! its steps. A step that the state doesn't have is refused.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{RewriteRequest, Snapshot};
+use deltaplane_log::{DryRun, RewriteRequest, Snapshot};
+use serde_json::Value;
 
 use super::{Command, FileSummary, Rewrite, Selected, Staged};
 
@@ -65,6 +67,22 @@ impl Session {
             }
             other => refuse(&mut state, other, "select rows"),
         }
+    }
+
+    /// As [`Rewrite::select_outdated`]; returns how many files.
+    ///
+    /// # Errors
+    /// As [`select`](Self::select).
+    pub fn select_outdated(&self) -> Result<usize> {
+        self.select(|begun| begun.select_outdated().map(with_num_files))
+    }
+
+    /// As [`Rewrite::select_renamed`]; returns how many files.
+    ///
+    /// # Errors
+    /// As [`select`](Self::select).
+    pub fn select_renamed(&self) -> Result<usize> {
+        self.select(|begun| begun.select_renamed().map(with_num_files))
     }
 
     /// A step on selected rows: on none, if the command hasn't selected any.
@@ -131,11 +149,24 @@ impl Session {
         }
     }
 
-    /// The last step of a command whose files are complete: its commit, or its dry run.
+    /// What the commit with these metrics would be.
     ///
     /// # Errors
-    /// `InvalidArgument` if its files aren't complete, or it has ended; those of `step`.
-    pub fn end<T>(&self, step: impl FnOnce(Staged) -> Result<T>) -> Result<T> {
+    /// `InvalidArgument` if the files aren't complete; as [`Staged::dry_run`].
+    pub fn dry_run(&self, metrics: BTreeMap<String, String>) -> Result<DryRun> {
+        self.end(|staged| staged.dry_run(values(metrics)))
+    }
+
+    /// Commits with these metrics; returns the version.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the files aren't complete; as [`Staged::commit`].
+    pub fn commit(&self, metrics: BTreeMap<String, String>) -> Result<u64> {
+        self.end(|staged| staged.commit(values(metrics)))
+    }
+
+    /// The last step of a command whose files are complete.
+    fn end<T>(&self, step: impl FnOnce(Staged) -> Result<T>) -> Result<T> {
         let mut state = self.locked();
         match std::mem::replace(&mut *state, State::Ended) {
             State::Staged(staged) => step(*staged),
@@ -159,6 +190,15 @@ impl Session {
             State::Begun(_) | State::Ended => Ok(()),
         }
     }
+}
+
+fn values(metrics: BTreeMap<String, String>) -> BTreeMap<String, Value> {
+    metrics.into_iter().map(|(name, text)| (name, text.into())).collect()
+}
+
+fn with_num_files(selected: Selected) -> (Selected, usize) {
+    let files = selected.num_files();
+    (selected, files)
 }
 
 fn select_nothing(state: &mut State) {
@@ -192,8 +232,6 @@ fn wrong_state(state: &State, step: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use deltaplane_error::Kind;
     use serde_json::json;
 
@@ -216,18 +254,18 @@ mod tests {
         let table = Table::new();
         table.append(&[1, 2]);
         let session = session(&table);
-        let commit = |staged: Staged| staged.commit(BTreeMap::new());
-        assert!(message(session.end(commit)).contains("call finish() first"));
+        let commit = || session.commit(BTreeMap::new());
+        assert!(message(commit()).contains("call finish() first"));
         assert!(!session.has_files());
         assert_eq!(session.select(Rewrite::select_files).unwrap(), Some(2));
         assert!(message(session.select(Rewrite::select_files)).contains("can't select rows"));
-        assert!(message(session.end(commit)).contains("its files aren't complete"));
+        assert!(message(commit()).contains("its files aren't complete"));
         assert_eq!(session.finish().unwrap().num_removed_files, 1);
         assert!(message(session.finish()).contains("can't complete files"));
         assert!(message(session.selected(|_| Ok(()))).contains("can't read or write rows"));
         assert_eq!(session.read(Selected::num_files, Staged::num_files).unwrap(), 1);
-        assert_eq!(session.end(commit).unwrap(), 1);
-        assert!(message(session.end(commit)).contains("begin another one"));
+        assert_eq!(commit().unwrap(), 1);
+        assert!(message(commit()).contains("begin another one"));
         assert!(!session.has_files());
         session.abort().unwrap();
     }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_spark_plan::plan::{self, EncodedPlan, Files};
-use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, Estimates, FoundFiles, JvmValue, Question};
+use deltaplane_spark_plan::question::{Answer, ColumnStatistics, FoundFiles, JvmValue, PlainQuestion, Question};
 use deltaplane_spark_plan::relation_schema;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::record::Record;
 use crate::snapshot::Snapshot;
 use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
@@ -53,39 +54,10 @@ impl From<EncodedPlan> for SparkPlan {
     }
 }
 
-/// What the JVM's file index asks.
-#[pyclass(frozen, get_all, module = "deltaplane._native")]
-pub(crate) struct SparkQuestion {
-    /// `changed`, `prepare`, `size`, `files` or `list`.
-    asked: &'static str,
-    /// Whether the optimiser takes statistics of columns.
-    statistics: bool,
-    /// The query that is planned; none outside of a query.
-    query: Option<String>,
-    /// The session's time zone.
-    zone: String,
-    /// The version for which the JVM has an answer to the same question.
-    known_version: Option<u64>,
-    /// Catalyst's filters, each as `Expression.toJSON`.
-    filters: Vec<String>,
-}
-
+/// What the JVM's file index asks, from its text.
 #[boundary]
-#[pymethods]
-impl SparkQuestion {
-    /// From the JVM's text.
-    #[staticmethod]
-    fn parse(text: &str) -> Result<Self> {
-        let question = Question::parse(text)?;
-        Ok(SparkQuestion {
-            asked: question.asked.name(),
-            statistics: question.asked == Asked::Prepare(Estimates::Columns),
-            query: question.query,
-            zone: question.zone,
-            known_version: question.known_version,
-            filters: question.filters,
-        })
-    }
+pub(crate) fn spark_question(text: &str) -> Result<Record<PlainQuestion>> {
+    Question::parse(text).map(|question| Record(question.into()))
 }
 
 /// Statistics of a column: nulls, distinct values, least value, greatest value.
@@ -95,43 +67,40 @@ type Statistics = (u64, Option<u64>, Option<String>, Option<String>);
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct SparkAnswer(JvmValue);
 
-impl SparkAnswer {
-    fn of(answer: &Answer<'_>) -> Result<Self> {
-        answer.to_jvm().map(SparkAnswer)
-    }
+fn encoded(answer: &Answer<'_>) -> Result<SparkAnswer> {
+    answer.to_jvm().map(SparkAnswer)
 }
 
 #[boundary]
-#[pymethods]
 impl SparkAnswer {
     /// The answer that the JVM has is still right.
     #[staticmethod]
     fn known() -> Result<Self> {
-        Self::of(&Answer::Known)
+        encoded(&Answer::Known)
     }
 
     /// The optimiser does without.
     #[staticmethod]
     fn unprepared() -> Result<Self> {
-        Self::of(&Answer::Unprepared)
+        encoded(&Answer::Unprepared)
     }
 
     /// Whether there is another version.
     #[staticmethod]
     fn changed(changed: bool) -> Result<Self> {
-        Self::of(&Answer::Changed(changed))
+        encoded(&Answer::Changed(changed))
     }
 
     /// Bytes of all files.
     #[staticmethod]
     fn size(size_bytes: u64) -> Result<Self> {
-        Self::of(&Answer::Size(size_bytes))
+        encoded(&Answer::Size(size_bytes))
     }
 
     /// URIs of all files.
     #[staticmethod]
     fn files(uris: Vec<String>) -> Result<Self> {
-        Self::of(&Answer::Files(uris))
+        encoded(&Answer::Files(uris))
     }
 
     /// The files of a scan of a version, with statistics by column; `by_job` says whether a Spark
@@ -153,7 +122,7 @@ impl SparkAnswer {
             nulls,
         });
         let files = FoundFiles::of(&snapshot.inner, &plan.encoded, columns.collect(), by_job);
-        Self::of(&Answer::Found(files))
+        encoded(&Answer::Found(files))
     }
 
     /// As py4j takes it.
@@ -170,7 +139,6 @@ impl SparkAnswer {
 /// which all of Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with
 /// `counts_rows` also how many rows they hold.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, filters, zone, files, counts_rows = false))]
 pub(crate) fn spark_plan(
     snapshot: &Snapshot,
@@ -185,7 +153,6 @@ pub(crate) fn spark_plan(
 
 /// The same of files that a distributed plan found by these filters.
 #[boundary]
-#[pyfunction]
 pub(crate) fn spark_plan_of(
     snapshot: &Snapshot,
     adds: &AddedFiles,
@@ -199,28 +166,24 @@ pub(crate) fn spark_plan_of(
 
 /// Bytes of those of these files.
 #[boundary]
-#[pyfunction]
 pub(crate) fn spark_size_of(adds: &AddedFiles, files: &str) -> Result<u64> {
     plan::size_of_adds(&adds.0, Files::parse(files)?)
 }
 
 /// Bytes of a version's files.
 #[boundary]
-#[pyfunction]
 pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str) -> Result<u64> {
     block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?))
 }
 
 /// URIs of a version's files, as Spark's file systems know them.
 #[boundary]
-#[pyfunction]
 pub(crate) fn spark_file_uris(snapshot: &Snapshot, files: &str) -> Result<Vec<String>> {
     block_on(plan::uris(&snapshot.inner, Files::parse(files)?))
 }
 
 /// URI of the table's root, as Spark's file systems know it.
 #[boundary]
-#[pyfunction]
 pub(crate) fn spark_uri(snapshot: &Snapshot) -> Result<String> {
     plan::spark_uri(snapshot.inner.store().location())
 }
@@ -228,7 +191,6 @@ pub(crate) fn spark_uri(snapshot: &Snapshot) -> Result<String> {
 /// The schema of Spark's relation of the table's files: the table's fields in their order, under
 /// the names or with the field ids by which files have them.
 #[boundary]
-#[pyfunction]
 pub(crate) fn spark_schema(snapshot: &Snapshot) -> TableSchema {
     relation_schema(snapshot.inner.state()).into()
 }

@@ -21,7 +21,6 @@ fn parts(parts: &[CorePart]) -> Vec<ReplayPart> {
 pub(crate) struct Replay(CoreReplay);
 
 #[boundary]
-#[pymethods]
 impl Replay {
     /// Bytes of the log's files that a plan of a version may have to read.
     #[staticmethod]
@@ -96,7 +95,6 @@ impl Replay {
 pub(crate) struct ReplayPart(CorePart);
 
 #[boundary(pickles)]
-#[pymethods]
 impl ReplayPart {
     /// What a part of the commits says of files: the keys alone, or each word to be reconciled.
     fn commit_words(&self, location: &str, options: Options, keys_only: bool) -> Result<ArrowStream> {
@@ -115,7 +113,6 @@ impl ReplayPart {
 pub(crate) struct ReplayPlan(PlanSpec);
 
 #[boundary(pickles)]
-#[pymethods]
 impl ReplayPlan {
     /// What is shown of each file.
     fn schema(&self) -> Result<ArrowSchema> {

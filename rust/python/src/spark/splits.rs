@@ -20,7 +20,6 @@ pub(crate) fn splits_of(splits: Vec<CoreSplit>) -> Vec<Split> {
 }
 
 #[boundary(pickles)]
-#[pymethods]
 impl Split {}
 
 /// What is the same for all splits of a scan.
@@ -28,7 +27,6 @@ impl Split {}
 pub(crate) struct SplitScan(CoreScan);
 
 #[boundary(pickles)]
-#[pymethods]
 impl SplitScan {
     /// A version's rows that meet a condition, or changed rows with the columns of changes.
     #[staticmethod]
@@ -51,14 +49,12 @@ impl SplitScan {
 
 /// The files that can match a predicate, in splits of about `target_bytes` of files each.
 #[boundary]
-#[pyfunction]
 pub(crate) fn scan_splits(snapshot: &Snapshot, predicate: Option<&Predicate>, target_bytes: u64) -> Result<Vec<Split>> {
     block_on(splits::splits(&snapshot.inner, expr(predicate), target_bytes)).map(splits_of)
 }
 
 /// The files with the rows that the versions from `first` up to the snapshot's changed, likewise.
 #[boundary]
-#[pyfunction]
 pub(crate) fn change_splits(
     snapshot: &Snapshot,
     first: u64,

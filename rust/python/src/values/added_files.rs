@@ -15,7 +15,6 @@ use crate::incoming::Rows;
 pub(crate) struct AddedFiles(pub(crate) Vec<Add>);
 
 #[boundary(pickles)]
-#[pymethods]
 impl AddedFiles {
     /// From the add actions, as JSON, in the column `add` of rows that another process made.
     #[staticmethod]
@@ -42,9 +41,5 @@ impl AddedFiles {
     /// The files that have rows, and the decoded paths of those that have none.
     fn split_empty(&self) -> Result<(Self, Vec<String>)> {
         split_empty(&self.0).map(|(files, empty)| (AddedFiles(files), empty))
-    }
-
-    fn __repr__(&self) -> String {
-        format!("AddedFiles({} files)", self.0.len())
     }
 }
