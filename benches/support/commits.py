@@ -32,6 +32,15 @@ def _adds() -> Iterator[dict[str, Any]]:
 # --- deltaplane ---
 
 
+def _added(add: dict[str, Any]) -> Any:
+    """The file of an add as the core has files that tasks wrote."""
+    import pyarrow as pa
+
+    from deltaplane import _native
+
+    return _native.AddedFiles.of_rows(pa.table({"add": [json.dumps(add)]}))
+
+
 def deltaplane_append(table: str) -> Commit:
     from deltaplane import write_deltalake
 
@@ -47,7 +56,7 @@ def deltaplane_commit(table: str) -> Commit:
     adds = _adds()
 
     def commit() -> None:
-        _native.WriteJob.begin(table, None, schema, request).commit([json.dumps(next(adds))])
+        _native.WriteJob.begin(table, None, schema, request).commit(_added(next(adds)))
 
     return commit
 

@@ -14,6 +14,9 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.names import renamed_name
 
+if TYPE_CHECKING:
+    from deltaplane.io import records
+
 __all__ = [
     "CommitOperation",
     "CommitProperties",
@@ -238,7 +241,7 @@ class WriterProperties:
         return f"{codec.lower()}({self.compression_level})"
 
 
-def file_request(writer: WriterProperties | None, target_file_size: int | None = None) -> dict[str, Any]:
+def file_request(writer: WriterProperties | None, target_file_size: int | None = None) -> records.FileRequest:
     """The settings of data files, as a part of a write request.
 
     Raises:
@@ -247,16 +250,21 @@ def file_request(writer: WriterProperties | None, target_file_size: int | None =
     """
     if target_file_size is not None and target_file_size < 1:
         raise InvalidArgumentError(f"target_file_size is a number of bytes, not {target_file_size}")
-    return {"target_file_size": target_file_size, **(writer or WriterProperties()).to_request()}
+    from deltaplane.io.records import FileRequest
+
+    return FileRequest(target_file_size=target_file_size, **(writer or WriterProperties()).to_request())
 
 
-def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperties | None) -> dict[str, Any]:
+def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperties | None) -> records.CommitRequest:
     """The settings of a commit, as a part of a write request.
 
     Raises:
         InvalidArgumentError: as `CommitProperties.to_request`.
     """
-    return {**(commit or CommitProperties()).to_request(), **(hook or PostCommitHookProperties()).to_request()}
+    from deltaplane.io.records import CommitRequest
+
+    settings, after = (commit or CommitProperties()).to_request(), (hook or PostCommitHookProperties()).to_request()
+    return CommitRequest(**settings, **after)
 
 
 def property_texts(configuration: Mapping[str, Any] | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
@@ -32,7 +32,7 @@ def clone(
     source: _native.Snapshot,
     target: tuple[str, Mapping[str, str] | None],
     what: Clone,
-    commit: dict[str, Any],
+    commit: records.CommitRequest,
     progress: Told | None = None,
     copies: Callable[[list[tuple[str, str]]], list[int] | None] | None = None,
 ) -> dict[str, int]:
@@ -85,7 +85,7 @@ def check_parquet_clone(what: Clone, name: str, *, has_version: bool) -> None:
         raise UnsupportedFeatureError(f"{name} is no Delta table, and has no versions: leave VERSION AS OF out")
 
 
-def _request(what: Clone, commit: dict[str, Any]) -> records.CloneRequest:
+def _request(what: Clone, commit: records.CommitRequest) -> records.CloneRequest:
     return records.CloneRequest(
         shallow=what.shallow,
         replace=what.replace,

@@ -128,7 +128,7 @@ def _request(target: Target, what: Layout, settings: Settings) -> records.Layout
     if not 0 <= what.most_deleted <= 1:
         raise InvalidArgumentError(f"the share of deleted rows lies between 0 and 1: {what.most_deleted} doesn't")
     commit = commit_request(settings.commit, settings.hook)
-    if commit["txn"] and what.commit_interval is not None:
+    if commit.txn and what.commit_interval is not None:
         raise InvalidArgumentError("an application's version is committed once: leave min_commit_interval out")
     rewrite = records.RewriteRequest(
         operation="OPTIMIZE",

@@ -22,7 +22,7 @@ def restore(
     ignore_unfinished_vacuum: bool,
     protocol_downgrade_allowed: bool,
     dry_run: bool,
-    commit: dict[str, Any],
+    commit: records.CommitRequest,
     progress: Told | None,
 ) -> dict[str, Any]:
     """Restores the table; returns the committed version (None for a dry run, or if nothing differs)

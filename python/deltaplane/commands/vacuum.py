@@ -38,7 +38,7 @@ def vacuum(
     table: _native.Snapshot,
     what: Vacuum,
     inventory: Any,
-    commit: dict[str, Any],
+    commit: records.CommitRequest,
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
 ) -> records.VacuumResult:
@@ -49,12 +49,12 @@ def vacuum(
     return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
 
 
-def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> records.VacuumResult:
+def counted(table: _native.Snapshot, what: Vacuum, commit: records.CommitRequest) -> records.VacuumResult:
     """Runs VACUUM; returns the result without the files' paths."""
     return _native.vacuum(table, _request(what, False, commit), keys=False)
 
 
-def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> records.VacuumRequest:
+def _request(what: Vacuum, has_inventory: bool, commit: records.CommitRequest) -> records.VacuumRequest:
     if what.retention_hours is not None and not 0 <= what.retention_hours < float("inf"):
         raise InvalidArgumentError(f"files are kept for 0 hours or more, not {what.retention_hours} (retention_hours)")
     if any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in what.keep_versions):

@@ -205,7 +205,7 @@ class _Load:
             raise
         job = _native.WriteJob.begin(self.location, self.options, rows.reader.schema, self._request(after.pointer))
         planned_on = None if job.skip is not None else job.version
-        if planned_on is None or snapshot.at(planned_on).transaction_version(APPLICATION) != before.pointer:
+        if planned_on is None or snapshot.at(planned_on).transactions().get(APPLICATION) != before.pointer:
             return None
         adds = write_rows(self.location, self.options, job.spec, rows.reader)
         try:

@@ -55,7 +55,7 @@ class Loaded:
         Raises:
             InvalidArgumentError: the note is missing.
         """
-        store, pointer = _native.RawStore.open(snapshot.location, options), snapshot.transaction_version(APPLICATION)
+        store, pointer = _native.RawStore.open(snapshot.location, options), snapshot.transactions().get(APPLICATION)
         if pointer is None:
             return cls(store, None, ())
         path = f"{_FOLDER}/{pointer}.json"

@@ -311,9 +311,9 @@ def write_rows(
     reader: pa.RecordBatchReader,
     *,
     keep: bool = True,
-) -> list[str]:
-    """Applies the spec's row rules to these rows and writes them to new data files; returns add
-    actions. No commit names the files yet.
+) -> _native.AddedFiles:
+    """Applies the spec's row rules to these rows and writes them to new data files. No commit names
+    the files yet.
 
     `keep=False` encodes the files without storing them.
 
@@ -330,7 +330,7 @@ def write_rows(
         raise
 
 
-def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
+def commit_files(job: _native.WriteJob, adds: _native.AddedFiles) -> WriteResult:
     """Commits a job's files; deletes them if the commit certainly didn't happen."""
     try:
         committed = job.commit(adds)
@@ -347,7 +347,7 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     return WriteResult(version=committed.version, metrics=committed.metrics)
 
 
-def rehearse_files(job: _native.WriteJob, adds: list[str], request: records.WriteRequest) -> DryRun:
+def rehearse_files(job: _native.WriteJob, adds: _native.AddedFiles, request: records.WriteRequest) -> DryRun:
     """The dry run of `commit_files`, for files that were encoded but not stored; `request` is the
     job's."""
     from deltaplane.commands.dry_run import DryRun

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
+    "AdoptedFile",
     "CatalogTable",
     "Conversion",
     "ConvertProgress",
@@ -38,6 +39,8 @@ __all__ = [
 
 # Number of footers read between two progress reports.
 _TOGETHER = 1_000
+# A file's path below the table, and its partition values as the log writes them.
+AdoptedFile = tuple[str, Mapping[str, str | None]]
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Types whose partition texts are checked; text is always valid for other types.
 _CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"}
@@ -285,8 +288,8 @@ class Files(Protocol):
     def schema(self, files: list[str]) -> _native.TableSchema:
         """The union of the columns of all files, as `_native.parquet_schema`."""
 
-    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
-        """The add actions of `count` files, as `_native.adopt_files`."""
+    def adopt(self, spec: records.WriteSpec, files: Iterator[AdoptedFile], count: int) -> _native.AddedFiles:
+        """Adopts `count` files, as `_native.adopt_files`."""
 
 
 @dataclass(frozen=True)
@@ -300,16 +303,17 @@ class FilesHere:
         """Reads several files at a time."""
         return _native.parquet_schema(self.conversion.location, self.conversion.options, files)
 
-    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[AdoptedFile], count: int) -> _native.AddedFiles:
         """Reads several files at a time."""
-        adds: list[str] = []
+        parts: list[_native.AddedFiles] = []
         while some := list(islice(files, _TOGETHER)):
-            adds += _native.adopt_files(
+            part = _native.adopt_files(
                 self.conversion.location, self.conversion.options, spec, some, self.conversion.collect_stats
             )
+            parts.append(part)
             if self.progress is not None:
-                self.progress(ConvertProgress(len(adds), count))
-        return adds
+                self.progress(ConvertProgress(sum(map(len, parts)), count))
+        return _native.AddedFiles.joined(parts)
 
 
 def _schema(fields: Sequence[dict[str, Any]]) -> Schema:
@@ -395,11 +399,10 @@ def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bo
     return values
 
 
-def described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[str]:
+def described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[AdoptedFile]:
     """Each file with its partition values, in the form of `_native.adopt_files`."""
-    texts = {directory: json.dumps(values) for directory, values in directories.items()}
     for path in files:
-        yield f'{{"path": {json.dumps(path)}, "partitionValues": {texts[path.rpartition("/")[0]]}}}'
+        yield path, directories[path.rpartition("/")[0]]
 
 
 def _check_values(directories: Collection[Mapping[str, str | None]], partitions: list[dict[str, Any]]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -82,7 +81,7 @@ class _Ready:
     """One append whose files are written."""
 
     plan: _Plan
-    adds: Sequence[str]
+    adds: _native.AddedFiles
     size_bytes: int
     transaction: Transaction | None
 
@@ -317,8 +316,7 @@ class GroupWriter:
             if not is_new and self._is_outdated(plan):
                 raise _OutdatedPlan from e
             raise
-        size_bytes = sum(json.loads(add)["size"] for add in adds)
-        outcome = self._callers.submit(_Ready(plan, adds, size_bytes, transaction))
+        outcome = self._callers.submit(_Ready(plan, adds, adds.size_bytes, transaction))
         if not outcome.keeps_files:
             # No caller waits for it, and VACUUM deletes the remaining files.
             with contextlib.suppress(DeltaError):
@@ -363,11 +361,13 @@ class GroupWriter:
 
     def _begin(self, schema: pa.Schema, group: Sequence[_Ready] = ()) -> _native.WriteJob:
         """Plans a commit of this group on the newest version."""
-        commit = dict(self._request.commit)
+        commit = self._request.commit
         if group:
             done = [append.transaction for append in group if append.transaction is not None]
-            commit["txn"] = [{"app_id": t.app_id, "version": t.version} for t in done]
-            commit["commit_info"] = {**commit["commit_info"], "groupedAppends": len(group)}
+            commit = commit.with_fields(
+                txn=[{"app_id": t.app_id, "version": t.version} for t in done],
+                commit_info={**commit.commit_info, "groupedAppends": len(group)},
+            )
         request = self._request.with_fields(commit=commit)
         return _native.WriteJob.begin(self._location, self._options, schema, request)
 
@@ -403,7 +403,7 @@ class GroupWriter:
                 self._plans.clear()
                 return _Outcome(error=_OutdatedPlan())
             try:
-                committed = job.commit([add for append in group for add in append.adds])
+                committed = job.commit(_native.AddedFiles.joined([append.adds for append in group]))
             except _JUDGED_ANEW:
                 continue
             except NOT_COMMITTED as e:

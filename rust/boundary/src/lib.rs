@@ -1,15 +1,43 @@
 //! `#[boundary]`: makes every function that Python calls end in a value or an exception, never in a
-//! panic. It precedes `#[pyfunction]` and `#[pymethods]`, and runs each body inside
+//! panic. It replaces `#[pyfunction]` and `#[pymethods]`, and runs each body inside
 //! `crate::errors::guard`, which turns a panic into an `InternalError`. A function with a plain
-//! return value returns a `PyResult` of it.
+//! return value returns a `PyResult` of it. A function that returns the core's `Result` runs inside
+//! `crate::errors::run` also, without the GIL: its arguments must be values that need no Python.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Wraps the bodies of a function, or of all functions of an `impl` block, in
-/// `crate::errors::guard`.
+/// What pickle needs of a class around one serializable value.
+const PICKLES: &str = "
+    #[new]
+    fn new(state: &[u8]) -> PyResult<Self> {
+        crate::values::pickling::unpickled(state).map(Self)
+    }
+
+    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
+        crate::values::pickling::pickled(slf.as_any(), &slf.get().0).map(|(_, (bytes,))| bytes)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<crate::values::pickling::Pickled<'py>> {
+        crate::values::pickling::pickled(slf.as_any(), &slf.get().0)
+    }
+";
+
+/// Exports a function, or the functions of an `impl` block, with their bodies in
+/// `crate::errors::guard`. `#[boundary(pickles)]` adds what pickle needs to the block of a class
+/// that holds one serializable value: the constructor takes its bytes.
 #[proc_macro_attribute]
-pub fn boundary(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    guarded(item, true)
+pub fn boundary(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let added = match arguments.to_string().as_str() {
+        "pickles" => PICKLES,
+        _ => "",
+    };
+    let exported = match item.clone().into_iter().any(|token| is(&token, "impl")) {
+        true => "#[pymethods]",
+        false => "#[pyfunction]",
+    };
+    let mut out: TokenStream = exported.parse().unwrap_or_default();
+    out.extend(guarded(item, Some(added)));
+    out
 }
 
 fn is(token: &TokenTree, word: &str) -> bool {
@@ -20,14 +48,20 @@ fn is_body(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
 
-/// The tokens of an item with guarded functions; `outermost` may also be a block that holds them.
-fn guarded(item: TokenStream, outermost: bool) -> TokenStream {
+/// The tokens of an item with guarded functions. The outermost one may also be a block that holds
+/// them, to which functions are added.
+fn guarded(item: TokenStream, added: Option<&str>) -> TokenStream {
     let mut tokens = item.into_iter();
     let mut out = Vec::new();
     while let Some(token) = tokens.next() {
         match token {
-            TokenTree::Group(group) if outermost && group.delimiter() == Delimiter::Brace => {
-                let mut block = Group::new(Delimiter::Brace, guarded(group.stream(), false));
+            TokenTree::Group(group)
+                if let Some(added) = added
+                    && group.delimiter() == Delimiter::Brace =>
+            {
+                let mut functions = group.stream();
+                functions.extend(added.parse::<TokenStream>().unwrap_or_default());
+                let mut block = Group::new(Delimiter::Brace, guarded(functions, None));
                 block.set_span(group.span());
                 out.push(TokenTree::Group(block));
             }
@@ -63,23 +97,26 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
             .collect(),
         None => "()".parse().unwrap_or_default(),
     };
-    let fails = result
-        .clone()
-        .into_iter()
-        .next()
-        .is_some_and(|first| is(&first, "PyResult"));
+    let kind = result.clone().into_iter().next().map(|first| first.to_string());
+    let kind = kind.as_deref();
     // The text has an empty block where the body goes: tokens that pass through text would lose
     // their source positions.
-    let frame = match fails {
-        true => format!("{{ crate::errors::guard(move || -> {result} {{}}) }}"),
-        false => format!("{{ crate::errors::guard_value(move || -> {result} {{}}) }}"),
+    let frame = match kind {
+        Some("PyResult") => format!("{{ crate::errors::guard(move || -> {result} {{}}) }}"),
+        Some("Result") => {
+            format!("{{ crate::errors::guard(move || crate::errors::run(move || -> {result} {{}})) }}")
+        }
+        _ => format!("{{ let call = move || -> {result} {{}}; crate::errors::guard(move || Ok(call())) }}"),
     };
     let frame: TokenStream = frame.parse().unwrap_or_default();
-    if !fails {
+    if kind != Some("PyResult") {
         let rest: Vec<TokenTree> = signature.split_off(clause);
         signature.truncate(arrow.unwrap_or(clause));
-        let plain: TokenStream = format!("-> ::pyo3::PyResult<{result}>").parse().unwrap_or_default();
-        signature.extend(plain);
+        let python = match (kind, result.to_string().split_once('<')) {
+            (Some("Result"), Some((_, value))) => format!("-> ::pyo3::PyResult<{value}"),
+            _ => format!("-> ::pyo3::PyResult<{result}>"),
+        };
+        signature.extend(python.parse::<TokenStream>().unwrap_or_default());
         signature.extend(rest);
     }
     out.extend(signature);

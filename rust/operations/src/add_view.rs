@@ -5,16 +5,19 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StructArray, new_null_array};
 use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::PlanColumns;
+use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
 use deltaplane_protocol::files::ADD_SCHEMA;
 use deltaplane_protocol::files::rows::{FileRows, map_values};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
-use deltaplane_protocol::prune::LoggedStats;
+use deltaplane_protocol::prune::{LoggedStats, Pruner};
 use deltaplane_protocol::schema::{DataType as DeltaType, Primitive};
 use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
+use futures::StreamExt;
+
+use crate::c_stream::Batches;
 
 /// The adds of a version under the column names that deltalake users know.
 pub struct AddView {
@@ -101,6 +104,12 @@ impl AddView {
         }
         self.schema = Arc::new(Schema::new(fields));
         self
+    }
+
+    /// The files of a version that a pruner keeps, in this view, and the view's columns.
+    pub fn of_plan(self, snapshot: &Snapshot, pruner: Option<Arc<Pruner>>) -> (SchemaRef, Batches) {
+        let plan = snapshot.plan(pruner, self.plan_columns());
+        (self.schema.clone(), plan.map(move |batch| self.rows(batch?)).boxed())
     }
 
     /// The columns.

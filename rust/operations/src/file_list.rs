@@ -5,10 +5,14 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use deltaplane_error::Result;
 use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use futures::TryStreamExt;
+
+use crate::scan::bind;
+use crate::string_list::StringList;
 
 /// The number of files.
 ///
@@ -35,11 +39,38 @@ pub async fn num_records(snapshot: &Snapshot) -> Result<Option<i64>> {
         .await
 }
 
-/// Calls a function with the decoded path of each file that a pruner keeps.
+/// The decoded paths of the files that may hold a row which meets a condition.
 ///
 /// # Errors
-/// Those of reading the log.
-pub async fn for_each_path(snapshot: &Snapshot, pruner: Option<Arc<Pruner>>, mut take: impl FnMut(&str)) -> Result<()> {
+/// A condition that doesn't fit the table; those of reading the log.
+pub async fn paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<StringList> {
+    let mut list = StringList::default();
+    let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
+    for_each_path(snapshot, pruner, |path| list.push(&[path])).await?;
+    Ok(list)
+}
+
+/// The same below the table's location; paths that are absolute already stay as they are.
+///
+/// # Errors
+/// As [`paths`].
+pub async fn absolute_paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<StringList> {
+    let mut list = StringList::default();
+    let (root, pruner) = (snapshot.store().location().as_str(), bind(snapshot, predicate)?);
+    let absolute = |path: &str| match path.starts_with('/') || path.contains("://") {
+        true => list.push(&[path]),
+        false => list.push(&[root, "/", path]),
+    };
+    for_each_path(snapshot, pruner.map(|(_, pruner)| pruner), absolute).await?;
+    Ok(list)
+}
+
+/// Calls a function with the decoded path of each file that a pruner keeps.
+pub(crate) async fn for_each_path(
+    snapshot: &Snapshot,
+    pruner: Option<Arc<Pruner>>,
+    mut take: impl FnMut(&str),
+) -> Result<()> {
     let mut batches = snapshot.plan(pruner, PlanColumns::Files);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
@@ -55,7 +86,6 @@ mod tests {
     use deltaplane_store::block_on;
 
     use super::*;
-    use crate::scan::bind;
     use crate::testing::{Table, above};
 
     #[test]
@@ -74,11 +104,15 @@ mod tests {
         table.append(&[1, 2, 3]);
         table.append(&[11]);
         let snapshot = table.snapshot();
-        let pruner = bind(&snapshot, Some(&above(5))).unwrap().map(|(_, pruner)| pruner);
-        let (mut all, mut some) = (Vec::new(), Vec::new());
-        block_on(for_each_path(&snapshot, None, |path| all.push(path.to_owned()))).unwrap();
-        block_on(for_each_path(&snapshot, pruner, |path| some.push(path.to_owned()))).unwrap();
+        let texts = |list: StringList| list.iter().map(str::to_owned).collect::<Vec<_>>();
+        let all = texts(block_on(paths(&snapshot, None)).unwrap());
+        let some = texts(block_on(paths(&snapshot, Some(&above(5)))).unwrap());
         assert_eq!((all.len(), some.len()), (2, 1));
         assert!(all.contains(&some[0]));
+        let absolute = texts(block_on(absolute_paths(&snapshot, Some(&above(5)))).unwrap());
+        assert_eq!(
+            absolute,
+            [format!("{}/{}", snapshot.store().location().as_str(), some[0])]
+        );
     }
 }

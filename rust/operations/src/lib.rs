@@ -33,15 +33,21 @@
 //! ```
 
 pub mod add_view;
+pub mod c_stream;
 pub mod changes;
+pub mod error_classes;
+pub mod event_buffer;
 pub mod file_inventory;
 pub mod file_list;
 pub mod file_sets;
 pub mod incoming;
 pub mod optimize;
+pub mod panics;
 pub mod rewrite;
 pub mod scan;
 pub mod snapshot_cache;
+pub mod string_list;
+pub mod struct_shapes;
 pub mod table_check;
 pub mod table_types;
 #[cfg(test)]

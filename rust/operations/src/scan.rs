@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_log::{PlanColumns, ScanReport, Snapshot};
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::prune::Pruner;
@@ -89,6 +89,19 @@ pub fn bind_expr(state: &TableState, expr: &Expr) -> Result<(Predicate, Arc<Prun
     let predicate = Predicate::bind(expr, state.schema())?;
     let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
     Ok((predicate, Arc::new(pruner)))
+}
+
+/// What a plan of a version with a condition reads; without one, of a plan of all files.
+///
+/// # Errors
+/// A condition that doesn't fit the table; those of reading the log.
+pub async fn explain(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<ScanReport> {
+    let always = Expr::Literal {
+        value: Some("true".to_owned()),
+        type_name: "boolean".to_owned(),
+    };
+    let (_, pruner) = bind_expr(snapshot.state(), predicate.unwrap_or(&always))?;
+    snapshot.explain(pruner).await
 }
 
 /// The files of a version that may hold rows which the pruner keeps.
@@ -268,6 +281,21 @@ mod tests {
         let mut read = ids(scan.stream());
         read.sort_unstable();
         assert_eq!(read, [12, 21, 22]);
+    }
+
+    #[test]
+    fn a_plan_explains_which_files_its_condition_keeps() {
+        let (_table, snapshot) = three_files();
+        let all = block_on(explain(&snapshot, None)).unwrap();
+        let some = block_on(explain(&snapshot, Some(&above(11)))).unwrap();
+        assert_ne!(
+            serde_json::to_value(&all).unwrap(),
+            serde_json::to_value(&some).unwrap()
+        );
+        let unknown = Expr::Column {
+            name: vec!["missing".to_owned()],
+        };
+        assert!(block_on(explain(&snapshot, Some(&unknown))).is_err());
     }
 
     #[test]

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::DataType;
 use deltaplane_data::{
     ClusteredWriter, Compression, IdentityValues, Order, StatsConfig, WriteSpec, cast_batch, footer_stats,
 };
@@ -13,6 +14,7 @@ use deltaplane_log::{
     Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
+use deltaplane_protocol::deletion_vectors::num_records;
 use deltaplane_protocol::features::RowRules;
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::mapping::Mapping;
@@ -255,24 +257,37 @@ impl From<Committed> for CommitResult {
     }
 }
 
-/// A write request from its JSON text.
-pub fn parse_request(text: &str) -> Result<WriteRequest> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a write request: {e}")))
+/// The add actions in the column `add` of rows, as JSON texts or their bytes.
+///
+/// # Errors
+/// The first error of the rows; `Internal` for other columns and for a text that is no add action.
+pub fn adds_of_rows(rows: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Add>> {
+    let mut adds = Vec::new();
+    for batch in rows {
+        let batch = batch?;
+        let wrong = || Error::internal("add actions are in a column add");
+        let column = batch.column_by_name("add").ok_or_else(wrong)?;
+        let texts = arrow::compute::cast(column, &DataType::Binary).map_err(|_| wrong())?;
+        for text in texts.as_binary::<i32>().iter().flatten() {
+            let add = serde_json::from_slice(text);
+            adds.push(add.map_err(|e| Error::internal(format!("this is no add action: {e}")))?);
+        }
+    }
+    Ok(adds)
 }
 
-/// Add actions from their JSON texts.
-pub fn parse_adds(adds: &[String]) -> Result<Vec<Add>> {
-    let parse = |text: &String| {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not an add action: {e}")))
-    };
-    adds.iter().map(parse).collect()
-}
-
-/// JSON texts of add actions.
-pub fn add_texts(adds: &[Add]) -> Result<Vec<String>> {
-    let text =
-        |add: &Add| serde_json::to_string(add).map_err(|e| Error::internal(format!("can't write an add action: {e}")));
-    adds.iter().map(text).collect()
+/// The files that have rows, and the decoded paths of those whose statistics say that they have
+/// none.
+///
+/// # Errors
+/// `CorruptLog` for a path that can't be decoded.
+pub fn split_empty(adds: &[Add]) -> Result<(Vec<Add>, Vec<String>)> {
+    let (empty, files): (Vec<&Add>, Vec<&Add>) = adds.iter().partition(|add| num_records(add).is_ok_and(|n| n == 0));
+    let paths = empty
+        .iter()
+        .map(|add| paths::decode(&add.path))
+        .collect::<Result<_>>()?;
+    Ok((files.into_iter().cloned().collect(), paths))
 }
 
 /// Deletes files by their paths in the log; a file that is gone already is no error.
@@ -324,21 +339,12 @@ pub async fn write_files(
 const ADOPTED_AT_ONCE: usize = 8;
 
 /// A Parquet file below the table's root that another engine wrote.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default)]
 pub struct AdoptedFile {
     /// Its path below the table's root.
     pub path: String,
     /// The partition values of its rows, as the log writes them.
-    #[serde(default)]
     pub partition_values: PartitionValues,
-}
-
-impl AdoptedFile {
-    /// From its JSON text.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))
-    }
 }
 
 /// Add actions of another engine's files, which are read for exact statistics if `statistics` are
@@ -368,6 +374,10 @@ async fn adopt(store: &Store, spec: &WriteSpec, file: AdoptedFile, statistics: b
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, RecordBatch, StringArray};
+
     use super::*;
     use crate::scan::{Scan, ScanRequest};
     use crate::testing::{Table, ids, rows};
@@ -385,7 +395,10 @@ mod tests {
         let spec: Spec = serde_json::from_str(&serde_json::to_string(&job.spec().unwrap()).unwrap()).unwrap();
         let batches = [Ok(rows(&[1, 2])), Ok(rows(&[3]))];
         let adds = block_on(write_files(table.store.clone(), &spec, batches.into_iter(), 0)).unwrap();
-        let adds = parse_adds(&add_texts(&adds).unwrap()).unwrap();
+        let texts = adds.iter().map(|add| json!(add).to_string());
+        let texts = Arc::new(StringArray::from_iter_values(texts)) as ArrayRef;
+        let travelled = RecordBatch::try_from_iter([("add", texts)]).unwrap();
+        let adds = adds_of_rows([Ok(travelled)].into_iter()).unwrap();
         let committed = block_on(job.commit(adds)).unwrap().unwrap();
         assert_eq!((committed.version, job.version().unwrap()), (0, None));
         let scan = Scan::new(&committed.snapshot, ScanRequest::default()).unwrap();
@@ -452,7 +465,10 @@ mod tests {
             0,
         ))
         .unwrap();
-        let file = AdoptedFile::parse(&json!({"path": written[0].path}).to_string()).unwrap();
+        let file = AdoptedFile {
+            path: written[0].path.clone(),
+            ..AdoptedFile::default()
+        };
         let adopt = |statistics| block_on(adopt_files(&table.store, &spec, vec![file.clone()], statistics)).unwrap();
         let stats: serde_json::Value = serde_json::from_str(adopt(true)[0].stats.as_deref().unwrap()).unwrap();
         assert_eq!(

@@ -2,79 +2,25 @@
 //! `incoming` is the way in.
 
 use std::ffi::CStr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
-use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
-use arrow::ffi_stream::FFI_ArrowArrayStream;
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use deltaplane_operations::c_stream::{Batches, LastError, c_stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{panicked, to_python};
+use crate::errors::to_python;
 use crate::log_store::waiting;
 
 pub(crate) const SCHEMA: &CStr = c"arrow_schema";
 pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 
-/// Where a stream leaves the error that ended it: C streams carry text alone.
-pub(crate) type LastError = Arc<Mutex<Option<Error>>>;
-
 /// Raises the error that ended the last stream, as its own class.
 pub(crate) fn raise_last(error: &LastError) -> PyResult<()> {
-    match error.lock().ok().and_then(|mut e| e.take()) {
-        Some(e) => Err(to_python(&e)),
-        None => Ok(()),
-    }
-}
-
-/// Batches of an async stream, pulled by the reader of the C stream.
-struct Pulled {
-    schema: SchemaRef,
-    stream: BoxStream<'static, Result<RecordBatch>>,
-    error: LastError,
-}
-
-impl Pulled {
-    /// The next batch. A C stream's caller can't be unwound into: a panic, in a decoder that meets
-    /// hostile bytes, would end the process, so it becomes an error here.
-    fn pull(&mut self) -> Option<Result<RecordBatch>> {
-        let next = || waiting(|| deltaplane_store::block_on(self.stream.next()));
-        catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|panic| Some(Err(panicked(panic.as_ref()))))
-    }
-}
-
-impl Iterator for Pulled {
-    type Item = std::result::Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.pull()? {
-            Ok(batch) => Some(Ok(batch)),
-            Err(e) => {
-                // A C string ends at its first NUL, and arrow would end the process: hostile paths
-                // hold some.
-                let text = e.to_string().replace('\0', "\\0");
-                if let Ok(mut last) = self.error.lock() {
-                    *last = Some(e);
-                }
-                self.stream = futures::stream::empty().boxed();
-                Some(Err(ArrowError::ComputeError(text)))
-            }
-        }
-    }
-}
-
-impl RecordBatchReader for Pulled {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
+    error.take().map_or(Ok(()), |e| Err(to_python(&e)))
 }
 
 /// What `__arrow_c_stream__` returns: a capsule of a stream of batches of this schema, which leaves
@@ -84,16 +30,11 @@ pub(crate) fn stream_capsule<'py>(
     py: Python<'py>,
     requested_schema: Option<Bound<'py, PyAny>>,
     schema: &SchemaRef,
-    stream: BoxStream<'static, Result<RecordBatch>>,
+    stream: Batches,
     error: &LastError,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     drop(requested_schema);
-    let reader = Pulled {
-        schema: schema.clone(),
-        stream,
-        error: error.clone(),
-    };
-    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+    PyCapsule::new_with_value(py, c_stream(schema.clone(), stream, error.clone(), waiting), STREAM)
 }
 
 /// A capsule of a schema.
@@ -112,7 +53,6 @@ pub(crate) fn capsule<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult
 pub(crate) struct ArrowSchema(pub(crate) SchemaRef);
 
 #[boundary]
-#[pymethods]
 impl ArrowSchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         schema_capsule(py, &self.0)
@@ -123,12 +63,12 @@ impl ArrowSchema {
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct ArrowStream {
     schema: SchemaRef,
-    stream: Mutex<Option<BoxStream<'static, Result<RecordBatch>>>>,
+    stream: Mutex<Option<Batches>>,
     error: LastError,
 }
 
-impl ArrowStream {
-    pub(crate) fn new(schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch>>) -> Self {
+impl From<(SchemaRef, Batches)> for ArrowStream {
+    fn from((schema, stream): (SchemaRef, Batches)) -> Self {
         ArrowStream {
             schema,
             stream: Mutex::new(Some(stream)),
@@ -138,7 +78,6 @@ impl ArrowStream {
 }
 
 #[boundary]
-#[pymethods]
 impl ArrowStream {
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(

@@ -5,42 +5,36 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use deltaplane_boundary::boundary;
+use deltaplane_error::Result;
 use deltaplane_store as store;
 use pyo3::prelude::*;
-
-use crate::errors::run;
 
 /// Entries, bytes, drafts, the oldest use, and entries and bytes by location.
 type Contents = (u64, u64, u64, Option<u64>, BTreeMap<String, (u64, u64)>);
 
 /// The directory that the environment names.
 #[boundary]
-#[pyfunction]
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     store::cache_dir()
 }
 
 /// What is in a directory's cache.
 #[boundary]
-#[pyfunction]
-pub(crate) fn cache_contents(py: Python<'_>, path: PathBuf) -> PyResult<Contents> {
-    let found = run(py, || store::cache_contents(&path))?;
-    let tables = found
-        .tables
-        .into_iter()
-        .map(|(name, t)| (name, (t.entries, t.size_bytes)));
+pub(crate) fn cache_contents(path: PathBuf) -> Result<Contents> {
+    let found = store::cache_contents(&path)?;
+    let tables = found.tables.into_iter();
+    let tables = tables.map(|(name, t)| (name, (t.entries, t.size_bytes))).collect();
     Ok((
         found.entries,
         found.size_bytes,
         found.drafts,
         found.oldest_use_ms,
-        tables.collect(),
+        tables,
     ))
 }
 
 /// Throws it away; files and bytes that went.
 #[boundary]
-#[pyfunction]
-pub(crate) fn clear_cache(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
-    run(py, || store::clear_cache(&path)).map(|cleared| (cleared.files, cleared.size_bytes))
+pub(crate) fn clear_cache(path: PathBuf) -> Result<(u64, u64)> {
+    store::clear_cache(&path).map(|cleared| (cleared.files, cleared.size_bytes))
 }

@@ -1,41 +1,13 @@
-//! Errors of the core as Python exceptions: one exhaustive match from kind to class.
-
-use std::any::Any;
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+//! Errors of the core as Python exceptions: a class for each kind.
 
 use deltaplane_error::{Error, Kind, OtherCommit};
+use deltaplane_operations::error_classes::class_name;
+use deltaplane_operations::panics::caught;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::events;
-
-fn class_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::TableNotFound => "TableNotFoundError",
-        Kind::VersionNotFound => "VersionNotFoundError",
-        Kind::TableAlreadyExists => "TableAlreadyExistsError",
-        Kind::CorruptLog => "CorruptLogError",
-        Kind::FileMissing | Kind::ObjectNotFound => "FileMissingError",
-        Kind::CorruptFile => "CorruptFileError",
-        Kind::UnsupportedFeature => "UnsupportedFeatureError",
-        Kind::InvalidArgument => "InvalidArgumentError",
-        Kind::SchemaMismatch => "SchemaMismatchError",
-        Kind::ConstraintViolation => "ConstraintViolationError",
-        Kind::UnsupportedExpression => "UnsupportedExpressionError",
-        Kind::ConcurrentAppend => "ConcurrentAppendException",
-        Kind::ConcurrentDeleteRead => "ConcurrentDeleteReadException",
-        Kind::ConcurrentDeleteDelete => "ConcurrentDeleteDeleteException",
-        Kind::MetadataChanged => "MetadataChangedException",
-        Kind::ProtocolChanged => "ProtocolChangedException",
-        Kind::ConcurrentTransaction => "ConcurrentTransactionException",
-        Kind::ConcurrentWrite => "ConcurrentWriteException",
-        Kind::StoreUnavailable => "StoreUnavailableError",
-        Kind::StoreDenied => "StoreDeniedError",
-        Kind::ObjectExists | Kind::Internal => "InternalError",
-    }
-}
 
 fn other_commit<'py>(py: Python<'py>, c: &OtherCommit) -> PyResult<Bound<'py, PyAny>> {
     let class = py.import("deltaplane.exceptions")?.getattr("ConflictingCommit")?;
@@ -81,49 +53,19 @@ pub(crate) fn to_python(e: &Error) -> PyErr {
     Python::attach(|py| build(py, e).unwrap_or_else(|_| PyRuntimeError::new_err(e.to_string())))
 }
 
-thread_local! {
-    /// Where this thread's last panic happened.
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Notes where a panic happens, beside what the process does with it already.
-pub(crate) fn note_panics() {
-    let before = take_hook();
-    set_hook(Box::new(move |panic| {
-        let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line()));
-        let _ = PLACE.try_with(|kept| kept.try_borrow_mut().map(|mut kept| *kept = place));
-        before(panic);
-    }));
-}
-
-/// A panic as an error. Every one is a fault of this package.
-pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text
-        .or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    let place = PLACE.with(|kept| kept.try_borrow_mut().ok().and_then(|mut kept| kept.take()));
-    Error::internal(format!(
-        "deltaplane met a state that it doesn't expect ({text}, at {}); nothing was committed by this call unless its version is in the table's history. This is a fault of deltaplane: please report it with this text and what was called",
-        place.as_deref().unwrap_or("an unknown place")
-    ))
-}
-
 /// Runs a function that Python called. A panic ends here, as an error: `PanicException` is no
 /// `Exception`, and few callers would see that it means a fault of this package. `#[boundary]` puts
 /// it around every function.
 pub(crate) fn guard<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(to_python(&panicked(payload.as_ref()))))
+    caught(call).unwrap_or_else(|panic| Err(to_python(&panic)))
 }
 
-/// The same of a function that can't fail in any other way.
-pub(crate) fn guard_value<T>(call: impl FnOnce() -> T) -> PyResult<T> {
-    guard(|| Ok(call()))
-}
-
-/// Runs work of the core without the GIL, delivers its events and raises its error.
-pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> deltaplane_error::Result<T> + Send) -> PyResult<T> {
-    let done = py.detach(work);
-    events::deliver(py);
-    done.map_err(|e| to_python(&e))
+/// Runs work of the core without the GIL, delivers its events and raises its error. `#[boundary]`
+/// puts it around every function that returns the core's `Result`.
+pub(crate) fn run<T: Send>(work: impl FnOnce() -> deltaplane_error::Result<T> + Send) -> PyResult<T> {
+    Python::attach(|py| {
+        let done = py.detach(work);
+        events::deliver(py);
+        done.map_err(|e| to_python(&e))
+    })
 }

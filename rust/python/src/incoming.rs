@@ -5,16 +5,38 @@ use arrow::datatypes::Schema;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use deltaplane_boundary::boundary;
-pub(crate) use deltaplane_operations::incoming::Incoming;
+use deltaplane_error::Result;
+use deltaplane_operations::incoming::Incoming;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_bridge::{SCHEMA, STREAM, capsule};
-use crate::errors::to_python;
+
+/// An argument with `__arrow_c_stream__` or `__arrow_c_array__`.
+pub(crate) struct Rows(pub(crate) Incoming);
+
+impl<'py> FromPyObject<'_, 'py> for Rows {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        reader_of(&object).map(Rows)
+    }
+}
+
+/// An argument with `__arrow_c_schema__` or `__arrow_c_stream__`.
+pub(crate) struct Columns(pub(crate) Schema);
+
+impl<'py> FromPyObject<'_, 'py> for Columns {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        schema_of(&object).map(Columns)
+    }
+}
 
 /// The schema of any object with `__arrow_c_schema__` or `__arrow_c_stream__`.
-pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
+fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     if !object.hasattr("__arrow_c_schema__")? {
         return Ok(reader_of(object)?.schema().as_ref().clone());
     }
@@ -26,7 +48,7 @@ pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
 }
 
 /// The batches of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
-pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Incoming> {
+fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Incoming> {
     if object.hasattr("__arrow_c_stream__")? {
         let capsule = capsule(object, "__arrow_c_stream__")?;
         let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
@@ -55,10 +77,6 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Incoming> {
 /// Refuses data that isn't what its types say; `first_row` is the number of its first row where it
 /// comes from.
 #[boundary]
-#[pyfunction]
-pub(crate) fn check_batch(data: &Bound<'_, PyAny>, first_row: u64) -> PyResult<()> {
-    let mut incoming = reader_of(data)?.from_row(first_row);
-    incoming
-        .try_for_each(|batch| batch.map(drop))
-        .map_err(|e| to_python(&e))
+pub(crate) fn check_batch(data: Rows, first_row: u64) -> Result<()> {
+    data.0.from_row(first_row).try_for_each(|batch| batch.map(drop))
 }

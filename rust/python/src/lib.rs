@@ -16,77 +16,74 @@ mod planted;
 mod progress;
 mod raw_store;
 mod record;
-#[cfg(debug_assertions)]
-mod record_shapes;
 mod rewrite;
-mod rewrite_tasks;
 mod scan;
 mod session_options;
 mod snapshot;
 mod spark;
-mod string_list;
 mod table_schema;
 mod tail;
 mod tail_offset;
 mod values;
 mod write;
 
-use deltaplane_operations::{add_view, file_sets};
-use pyo3::prelude::*;
-
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static BLOCKS: deltaplane_memory::Blocks = deltaplane_memory::Blocks;
 
 /// The native half of the Python package `deltaplane`.
-#[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    errors::note_panics();
-    events::listen();
-    credentials::serve();
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("build_profile", if cfg!(debug_assertions) { "dev" } else { "release" })?;
-    add_classes(module)?;
-    module.add_function(wrap_pyfunction!(optimize::arrange_group, module)?)?;
-    module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(incoming::check_batch, module)?)?;
-    module.add_function(wrap_pyfunction!(snapshot::log_history, module)?)?;
-    module.add_function(wrap_pyfunction!(cache::cache_dir, module)?)?;
-    module.add_function(wrap_pyfunction!(cache::cache_contents, module)?)?;
-    module.add_function(wrap_pyfunction!(cache::clear_cache, module)?)?;
-    module.add_function(wrap_pyfunction!(log_store::register_log_store, module)?)?;
-    module.add_function(wrap_pyfunction!(alter::alter_table, module)?)?;
-    module.add_function(wrap_pyfunction!(alter::known_features, module)?)?;
-    module.add_function(wrap_pyfunction!(alter::known_properties, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::vacuum, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::restore, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::check, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::check_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::repair, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::clone_table, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::copy_files, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::visible_files, module)?)?;
-    module.add_function(wrap_pyfunction!(maintenance::parquet_schema, module)?)?;
-    #[cfg(debug_assertions)]
-    module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
-    #[cfg(debug_assertions)]
-    module.add_function(wrap_pyfunction!(record_shapes::record_fields, module)?)?;
-    write::register(module)?;
-    spark::register(module)
-}
+#[pyo3::pymodule]
+#[allow(non_upper_case_globals, reason = "names of Python")]
+mod _native {
+    use pyo3::prelude::*;
 
-fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<arrow_bridge::ArrowSchema>()?;
-    module.add_class::<arrow_bridge::ArrowStream>()?;
-    module.add_class::<snapshot::Snapshot>()?;
-    module.add_class::<raw_store::RawStore>()?;
-    module.add_class::<scan::Scan>()?;
-    module.add_class::<tail::Tail>()?;
-    module.add_class::<values::predicate::Predicate>()?;
-    module.add_class::<tail_offset::TailOffset>()?;
-    module.add_class::<table_schema::TableSchema>()?;
-    module.add_class::<table_schema::TableField>()?;
-    module.add_class::<rewrite::Rewrite>()?;
-    module.add_class::<optimize::Layout>()
+    #[pymodule_export]
+    use crate::{
+        alter::{alter_table, known_features, known_properties},
+        arrow_bridge::{ArrowSchema, ArrowStream},
+        cache::{cache_contents, cache_dir, clear_cache},
+        incoming::check_batch,
+        log_store::register_log_store,
+        maintenance::{
+            check, check_rows, clone_table, copy_files, parquet_schema, repair, restore, vacuum, visible_files,
+        },
+        optimize::{Group, GroupSpec, Layout, MovedGroup, arrange_group},
+        raw_store::RawStore,
+        rewrite::{Rewrite, TaskOutcome, take_out_rows, write_rows},
+        scan::Scan,
+        snapshot::{Snapshot, log_history},
+        spark::plan::{
+            SparkAnswer, SparkPlan, spark_file_uris, spark_plan, spark_plan_of, spark_question, spark_schema,
+            spark_size_bytes, spark_size_of, spark_uri,
+        },
+        spark::replay::{Replay, ReplayPart, ReplayPlan},
+        spark::splits::{Split, SplitScan, change_splits, scan_splits},
+        table_schema::{TableField, TableSchema},
+        tail::Tail,
+        tail_offset::TailOffset,
+        values::added_files::AddedFiles,
+        values::predicate::Predicate,
+        write::{
+            WriteJob, adopt_files, create_table, discard_files, is_table, rows_in_table_types, schema_from_arrow,
+            schema_to_arrow, write_files,
+        },
+    };
+
+    #[cfg(debug_assertions)]
+    #[pymodule_export]
+    use crate::planted::{panic_at, record_fields};
+
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    const build_profile: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        deltaplane_operations::panics::note_places();
+        deltaplane_operations::event_buffer::listen();
+        crate::credentials::serve();
+        Ok(())
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Kind, Result};
+use deltaplane_operations::c_stream::Pulled;
 use deltaplane_store::{
     Backend, Location, ObjectInfo, Options, PluginCall, PluginReply, PluginStore, Store, StorePlugin, register_scheme,
 };
@@ -22,7 +23,6 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Makes locations of a scheme open by a Python factory of `(location, options)`.
 #[boundary]
-#[pyfunction]
 pub(crate) fn register_log_store(py: Python<'_>, scheme: &str, factory: Py<PyAny>) -> PyResult<()> {
     let factory = Arc::new(factory);
     let opener = move |location: &Location, options: &Options| {
@@ -40,13 +40,13 @@ pub(crate) fn python_is_called() {
     REGISTERED.store(true, Ordering::Release);
 }
 
-/// Waits for work of the core on a thread that a consumer of a stream called from, perhaps with the
-/// GIL: a store in Python needs it meanwhile.
-pub(crate) fn waiting<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+/// Waits for a batch on a thread that a consumer of a stream called from, perhaps with the GIL: a
+/// store in Python needs it meanwhile.
+pub(crate) fn waiting(pull: &mut (dyn FnMut() -> Pulled + Send)) -> Pulled {
     if REGISTERED.load(Ordering::Acquire) {
-        return Python::attach(|py| py.detach(work));
+        return Python::attach(|py| py.detach(pull));
     }
-    work()
+    pull()
 }
 
 fn open(py: Python<'_>, factory: &Py<PyAny>, location: &Location, options: &Options) -> Result<PluginStore> {

@@ -1,110 +1,117 @@
 //! The class of OPTIMIZE: one call of `operations` for each step, and the function that moves a
 //! group in a task.
 
-use std::collections::HashMap;
-
 use deltaplane_boundary::boundary;
+use deltaplane_error::Result;
 use deltaplane_log::LayoutRequest;
-use deltaplane_operations::optimize::groups::{move_group, parsed, text};
+use deltaplane_operations::optimize::groups::{self, move_group};
 use deltaplane_operations::optimize::{Optimize, OptimizeCommit, OptimizeSummary};
 use pyo3::prelude::*;
 
-use crate::errors::run;
-
 use crate::record::Record;
-use crate::snapshot::{Snapshot, store};
+use crate::snapshot::{Options, Snapshot, store};
 use crate::values::predicate::{Predicate, expr};
 
 /// OPTIMIZE on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct Layout {
-    optimize: Optimize,
-}
+pub(crate) struct Layout(Optimize);
 
 #[boundary]
-#[pymethods]
 impl Layout {
     #[staticmethod]
-    fn begin(py: Python<'_>, snapshot: &Snapshot, request: Record<LayoutRequest>) -> PyResult<Self> {
-        run(py, || {
-            let optimize = Optimize::begin(&snapshot.inner, request.0)?;
-            Ok(Layout { optimize })
-        })
+    fn begin(snapshot: &Snapshot, request: Record<LayoutRequest>) -> Result<Self> {
+        Optimize::begin(&snapshot.inner, request.0).map(Layout)
     }
 
     /// Whether an application's version in the request was committed already.
     #[getter]
     fn was_done(&self) -> bool {
-        self.optimize.was_done()
+        self.0.was_done()
     }
 
     /// What is to be done.
     #[getter]
     fn summary(&self) -> Record<OptimizeSummary> {
-        Record(self.optimize.summary())
+        Record(self.0.summary())
     }
 
     /// Files and bytes that a scan would read if each group were one file: one that may match makes
     /// its whole group match.
     #[pyo3(signature = (predicate = None))]
-    fn read_after(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<(u64, i64)> {
-        run(py, || self.optimize.read_after(expr(predicate)))
+    fn read_after(&self, predicate: Option<&Predicate>) -> Result<(u64, i64)> {
+        self.0.read_after(expr(predicate))
     }
 
     /// Starts the job: up to `tasks` groups at a time, which hold up to `memory_bytes` of rows
     /// while sorting.
-    fn start(&self, py: Python<'_>, tasks: usize, memory_bytes: usize) -> PyResult<()> {
-        run(py, || self.optimize.start(tasks, memory_bytes))
+    fn start(&self, tasks: usize, memory_bytes: usize) -> Result<()> {
+        self.0.start(tasks, memory_bytes)
     }
 
-    /// What a task on another machine must know to move groups, as JSON.
+    /// What a task on another machine must know to move groups.
     #[getter]
-    fn task_spec(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || text(&self.optimize.task_spec()?))
+    fn task_spec(&self) -> Result<GroupSpec> {
+        self.0.task_spec().map(GroupSpec)
     }
 
-    /// The groups, each as JSON for `arrange_group`.
-    fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        run(py, || self.optimize.groups().iter().map(text).collect())
+    /// The groups, for `arrange_group`.
+    fn groups(&self) -> Vec<Group> {
+        self.0.groups().into_iter().map(Group).collect()
     }
 
     /// Takes over a group that a task moved, to be committed; the bytes of its old files.
-    fn adopt(&self, py: Python<'_>, moved: &str) -> PyResult<i64> {
-        run(py, || self.optimize.adopt(parsed(moved)?))
+    fn adopt(&self, moved: &MovedGroup) -> Result<i64> {
+        self.0.adopt(moved.0.clone())
     }
 
     /// Goes on until one more group is written; the bytes of its old files, `None` at the end.
-    fn step(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        run(py, || self.optimize.step())
+    fn step(&self) -> Result<Option<i64>> {
+        self.0.step()
     }
 
     /// Commits the groups that were written since the last commit, except those of which another
     /// writer took a file.
-    fn commit(&self, py: Python<'_>) -> PyResult<Record<OptimizeCommit>> {
-        run(py, || self.optimize.commit()).map(Record)
+    fn commit(&self) -> Result<Record<OptimizeCommit>> {
+        self.0.commit().map(Record)
     }
 
     /// Deletes what was written for commits that didn't happen; with `committing` the last one may
     /// have happened.
-    fn abort(&self, py: Python<'_>, committing: bool) -> PyResult<()> {
-        run(py, || self.optimize.abort(committing))
+    fn abort(&self, committing: bool) -> Result<()> {
+        self.0.abort(committing)
     }
 }
+
+/// What a task must know to move groups.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct GroupSpec(groups::GroupSpec);
+
+#[boundary(pickles)]
+impl GroupSpec {}
+
+/// A group that one task moves.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Group(groups::Group);
+
+#[boundary(pickles)]
+impl Group {}
+
+/// A group whose rows a task moved.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct MovedGroup(groups::MovedGroup);
+
+#[boundary(pickles)]
+impl MovedGroup {}
 
 /// Moves the rows of one group to new files, in any process, holding up to `memory_bytes` of rows
 /// while sorting; returns the argument for `Layout.adopt`.
 #[boundary]
-#[pyfunction]
 pub(crate) fn arrange_group(
-    py: Python<'_>,
     location: &str,
-    options: Option<HashMap<String, String>>,
-    spec: &str,
-    group: &str,
+    options: Options,
+    spec: &GroupSpec,
+    group: &Group,
     memory_bytes: usize,
-) -> PyResult<String> {
-    run(py, || {
-        let (spec, group) = (parsed(spec)?, parsed(group)?);
-        text(&move_group(store(location, options)?, &spec, &group, memory_bytes)?)
-    })
+) -> Result<MovedGroup> {
+    move_group(store(location, options)?, &spec.0, &group.0, memory_bytes).map(MovedGroup)
 }

@@ -9,16 +9,18 @@ use pyo3::prelude::*;
 
 use crate::errors::run;
 
+/// A function of Python's, if there is one.
+pub(crate) type Function = Option<Py<PyAny>>;
+
 /// Runs work of the core as `run`, which tells how far it has come: the function takes a phase, how
 /// much is done, and of how much or None.
 pub(crate) fn run_with_progress<T: Send>(
-    py: Python<'_>,
-    function: Option<Py<PyAny>>,
+    function: Function,
     work: impl FnOnce(&Tell) -> Result<T> + Send,
 ) -> PyResult<T> {
     let raised = Arc::new(Mutex::new(None));
     let tell = function.map_or_else(Tell::default, |function| telling(function, raised.clone()));
-    let done = run(py, || work(&tell));
+    let done = run(|| work(&tell));
     match raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(e) => Err(e),
         None => done,

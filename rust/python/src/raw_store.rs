@@ -1,7 +1,7 @@
 //! A store's own operations, as the check of its contract calls them. Tables are worked on by the
 //! other files.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use deltaplane_boundary::boundary;
@@ -9,10 +9,8 @@ use deltaplane_error::Result;
 use deltaplane_store::{Listing, ObjectInfo, PutOutcome, Store, block_on};
 use futures::TryStreamExt;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
-use crate::errors::run;
-use crate::snapshot::store;
+use crate::snapshot::{Options, store};
 
 /// The bytes below one location.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -29,60 +27,58 @@ async fn all(listing: Result<Listing>) -> Result<Vec<Shown>> {
     listing?.map_ok(shown).try_collect().await
 }
 
+/// Bytes as Python's `bytes`.
+type Data = Cow<'static, [u8]>;
+
 #[boundary]
-#[pymethods]
 impl RawStore {
     #[staticmethod]
     #[pyo3(signature = (location, options = None))]
-    fn open(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>) -> PyResult<Self> {
-        run(py, || store(location, options)).map(RawStore)
+    fn open(location: &str, options: Options) -> Result<Self> {
+        store(location, options).map(RawStore)
     }
 
-    fn put(&self, py: Python<'_>, path: &str, data: Vec<u8>) -> PyResult<()> {
-        run(py, || block_on(self.0.put(path, Bytes::from(data))))
+    fn put(&self, path: &str, data: Vec<u8>) -> Result<()> {
+        block_on(self.0.put(path, Bytes::from(data)))
     }
 
-    fn put_if_absent(&self, py: Python<'_>, path: &str, data: Vec<u8>) -> PyResult<bool> {
-        let outcome = run(py, || block_on(self.0.put_if_absent(path, Bytes::from(data))))?;
+    fn put_if_absent(&self, path: &str, data: Vec<u8>) -> Result<bool> {
+        let outcome = block_on(self.0.put_if_absent(path, Bytes::from(data)))?;
         Ok(outcome == PutOutcome::Created)
     }
 
-    fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = run(py, || block_on(self.0.read(path)))?;
-        Ok(PyBytes::new(py, &bytes))
+    fn read(&self, path: &str) -> Result<Data> {
+        block_on(self.0.read(path)).map(|bytes| bytes.to_vec().into())
     }
 
-    fn read_range<'py>(&self, py: Python<'py>, path: &str, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = run(py, || block_on(self.0.read_range(path, start..end)))?;
-        Ok(PyBytes::new(py, &bytes))
+    fn read_range(&self, path: &str, start: u64, end: u64) -> Result<Data> {
+        block_on(self.0.read_range(path, start..end)).map(|bytes| bytes.to_vec().into())
     }
 
-    fn head(&self, py: Python<'_>, path: &str) -> PyResult<Shown> {
-        run(py, || block_on(self.0.head(path))).map(shown)
+    fn head(&self, path: &str) -> Result<Shown> {
+        block_on(self.0.head(path)).map(shown)
     }
 
-    fn list_from(&self, py: Python<'_>, directory: &str, name: &str) -> PyResult<Vec<Shown>> {
-        run(py, || {
-            block_on(async { all(self.0.list_from(directory, name).await).await })
-        })
+    fn list_from(&self, directory: &str, name: &str) -> Result<Vec<Shown>> {
+        block_on(async { all(self.0.list_from(directory, name).await).await })
     }
 
-    fn list_all(&self, py: Python<'_>, directory: &str) -> PyResult<Vec<Shown>> {
-        run(py, || block_on(async { all(self.0.list_all(directory).await).await }))
+    fn list_all(&self, directory: &str) -> Result<Vec<Shown>> {
+        block_on(async { all(self.0.list_all(directory).await).await })
     }
 
     /// Names of the directories directly in one, and the files there; `None` where the store can't
     /// tell.
-    fn list_level(&self, py: Python<'_>, directory: &str) -> PyResult<Option<(Vec<String>, Vec<Shown>)>> {
-        let level = run(py, || block_on(self.0.list_level(directory)))?;
+    fn list_level(&self, directory: &str) -> Result<Option<(Vec<String>, Vec<Shown>)>> {
+        let level = block_on(self.0.list_level(directory))?;
         Ok(level.map(|l| (l.directories, l.files.into_iter().map(shown).collect())))
     }
 
-    fn delete(&self, py: Python<'_>, path: &str) -> PyResult<()> {
-        run(py, || block_on(self.0.delete(path)))
+    fn delete(&self, path: &str) -> Result<()> {
+        block_on(self.0.delete(path))
     }
 
-    fn delete_all(&self, py: Python<'_>, paths: Vec<String>) -> PyResult<()> {
-        run(py, || block_on(self.0.delete_all(&paths)))
+    fn delete_all(&self, paths: Vec<String>) -> Result<()> {
+        block_on(self.0.delete_all(&paths))
     }
 }

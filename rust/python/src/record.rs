@@ -2,11 +2,12 @@
 //! class that has the name of the serde struct, with the same fields. Knows no struct.
 
 use deltaplane_error::Error;
+use deltaplane_operations::struct_shapes::Shape;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 use pythonize::{Depythonizer, PythonizeNamedMappingType, PythonizeTypes, pythonize_custom};
-use serde::de::{DeserializeOwned, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::errors::to_python;
 
@@ -80,48 +81,5 @@ impl PythonizeNamedMappingType for Classes {
         // SAFETY: `PyMapping` only calls Python's abstract protocol, which takes any object; the
         // serializer returns it as `PyAny` at once.
         Ok(unsafe { record.cast_into_unchecked() })
-    }
-}
-
-/// The name and the fields of a struct, as serde's derived code tells them.
-pub(crate) struct Shape {
-    pub(crate) name: &'static str,
-    pub(crate) fields: &'static [&'static str],
-}
-
-impl Shape {
-    /// None for a type that is no struct.
-    pub(crate) fn of<T: Deserialize<'static>>() -> Option<Shape> {
-        let mut shape = None;
-        // It ends with an error in any case: it has no values.
-        let _ = T::deserialize(Asking(&mut shape));
-        shape
-    }
-}
-
-/// Notes what a struct asks for, and gives nothing.
-struct Asking<'a>(&'a mut Option<Shape>);
-
-impl Deserializer<'static> for Asking<'_> {
-    type Error = serde::de::value::Error;
-
-    fn deserialize_struct<V: Visitor<'static>>(
-        self,
-        name: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Self::Error> {
-        *self.0 = Some(Shape { name, fields });
-        Err(serde::de::Error::custom("no value"))
-    }
-
-    fn deserialize_any<V: Visitor<'static>>(self, _: V) -> Result<V::Value, Self::Error> {
-        Err(serde::de::Error::custom("no value"))
-    }
-
-    forward_to_deserialize_any! {
-        <V: Visitor<'static>>
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
-        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }

@@ -1,12 +1,13 @@
 //! The scan class: rows of a version, or rows that versions changed, as an Arrow stream.
 
 use deltaplane_boundary::boundary;
+use deltaplane_operations::c_stream::LastError;
 use deltaplane_operations::changes::Changes;
 use deltaplane_operations::scan::Scan as Rows;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
+use crate::arrow_bridge::{raise_last, schema_capsule, stream_capsule};
 
 enum Source {
     Rows(Rows),
@@ -40,7 +41,6 @@ impl From<Changes> for Scan {
 }
 
 #[boundary]
-#[pymethods]
 impl Scan {
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::Error;
+use deltaplane_error::{Error, Result};
 use deltaplane_protocol::schema::{Field, StructType, type_value};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
+use serde_json::{Map, Value};
 
-use crate::errors::to_python;
 use crate::record::Record;
 
 /// The columns of a version, or of files.
@@ -36,12 +36,11 @@ impl From<StructType> for TableSchema {
 }
 
 #[boundary]
-#[pymethods]
 impl TableSchema {
     /// From the text of a table's `schemaString`.
     #[new]
-    fn new(text: &str) -> PyResult<Self> {
-        Ok(StructType::from_json(text).map_err(|e| to_python(&e))?.into())
+    fn new(text: &str) -> Result<Self> {
+        StructType::from_json(text).map(Into::into)
     }
 
     /// In the table's order.
@@ -69,8 +68,8 @@ impl TableSchema {
     }
 
     /// The same as plain values.
-    fn to_value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Record(self.schema.to_value()).into_pyobject(py)
+    fn to_value(&self) -> Record<Value> {
+        Record(self.schema.to_value())
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -78,19 +77,12 @@ impl TableSchema {
         other.is_ok_and(|other| self.schema == other.get().schema)
     }
 
-    fn __repr__(&self) -> String {
-        format!("TableSchema({})", self.names_text())
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("TableSchema({})", self.names()?.join(", ")))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
         (slf.get_type(), (slf.get().schema.to_json(),))
-    }
-}
-
-impl TableSchema {
-    fn names_text(&self) -> String {
-        let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name.as_str()).collect();
-        names.join(", ")
     }
 }
 
@@ -102,37 +94,36 @@ pub(crate) struct TableField {
 }
 
 impl TableField {
-    fn field(&self) -> PyResult<&Field> {
-        let found = self.schema.fields().get(self.place);
-        found.ok_or_else(|| to_python(&Error::internal("a column beyond its schema")))
+    fn field(&self) -> Result<&Field> {
+        let field = self.schema.fields().get(self.place);
+        field.ok_or_else(|| Error::internal("a column beyond its schema"))
     }
 }
 
 #[boundary]
-#[pymethods]
 impl TableField {
     #[getter]
-    fn name(&self) -> PyResult<&str> {
+    fn name(&self) -> Result<&str> {
         Ok(&self.field()?.name)
     }
 
     /// A primitive type's name, else the type's parts by the names of a `schemaString`.
     #[getter]
-    fn data_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Record(type_value(&self.field()?.data_type)).into_pyobject(py)
+    fn data_type(&self) -> Result<Record<Value>> {
+        Ok(Record(type_value(&self.field()?.data_type)))
     }
 
     #[getter]
-    fn nullable(&self) -> PyResult<bool> {
+    fn nullable(&self) -> Result<bool> {
         Ok(self.field()?.nullable)
     }
 
     #[getter]
-    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Record(&self.field()?.metadata).into_pyobject(py)
+    fn metadata(&self) -> Result<Record<&Map<String, Value>>> {
+        Ok(Record(&self.field()?.metadata))
     }
 
-    fn __repr__(&self) -> PyResult<String> {
+    fn __repr__(&self) -> Result<String> {
         let field = self.field()?;
         Ok(format!("TableField({}: {})", field.name, field.data_type))
     }

@@ -1,11 +1,10 @@
 //! The offset of a follower as a class, read from the text that its user keeps.
 
 use deltaplane_boundary::boundary;
+use deltaplane_error::Result;
 use deltaplane_log as core;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-
-use crate::errors::to_python;
 
 /// An offset of a follower, read from the text that its user keeps.
 #[pyclass(frozen, eq, module = "deltaplane._native")]
@@ -13,11 +12,10 @@ use crate::errors::to_python;
 pub(crate) struct TailOffset(core::TailOffset);
 
 #[boundary]
-#[pymethods]
 impl TailOffset {
     #[new]
-    fn new(text: &str) -> PyResult<Self> {
-        core::TailOffset::parse(text).map(TailOffset).map_err(|e| to_python(&e))
+    fn new(text: &str) -> Result<Self> {
+        core::TailOffset::parse(text).map(TailOffset)
     }
 
     #[getter]

@@ -1,73 +1,43 @@
 //! Writing: plan on the driver, files anywhere, commit on the driver.
 
-use std::collections::HashMap;
-
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, WriteRequest};
-pub(crate) use deltaplane_operations::write_job::Spec;
-use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, WriteJob as Job, add_texts, parse_adds};
+use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
+use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
 use deltaplane_protocol::features::arrow_metadata;
 use deltaplane_protocol::schema::StructType;
-use deltaplane_store::{Store, block_on};
+use deltaplane_store::block_on;
 use futures::StreamExt;
 use pyo3::prelude::*;
 
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
-use crate::errors::run;
-use crate::incoming::{reader_of, schema_of};
+use crate::incoming::{Columns, Rows};
 use crate::record::Record;
-use crate::snapshot::{Snapshot, store};
+use crate::snapshot::{Options, Snapshot, store};
 use crate::table_schema::TableSchema;
-
-/// Adds this module's names to the native module.
-pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<WriteJob>()?;
-    module.add_function(wrap_pyfunction!(write_files, module)?)?;
-    module.add_function(wrap_pyfunction!(discard_files, module)?)?;
-    module.add_function(wrap_pyfunction!(adopt_files, module)?)?;
-    module.add_function(wrap_pyfunction!(create_table, module)?)?;
-    module.add_function(wrap_pyfunction!(is_table, module)?)?;
-    module.add_function(wrap_pyfunction!(schema_from_arrow, module)?)?;
-    module.add_function(wrap_pyfunction!(schema_to_arrow, module)?)?;
-    module.add_function(wrap_pyfunction!(rows_in_table_types, module)?)
-}
+use crate::values::added_files::AddedFiles;
 
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct WriteJob {
     job: Job,
     location: String,
-    options: Option<HashMap<String, String>>,
-}
-
-/// Deletes files by their paths in the log.
-pub(crate) fn delete_paths<'a>(store: &Store, logged: impl Iterator<Item = &'a str>) -> Result<()> {
-    block_on(write_job::delete_paths(store, logged))
+    options: Options,
 }
 
 #[boundary]
-#[pymethods]
 impl WriteJob {
     #[staticmethod]
-    fn begin(
-        py: Python<'_>,
-        location: &str,
-        options: Option<HashMap<String, String>>,
-        schema: &Bound<'_, PyAny>,
-        request: Record<WriteRequest>,
-    ) -> PyResult<Self> {
-        let schema = schema_of(schema)?;
-        let job = run(py, || {
-            let store = store(location, options.clone())?;
-            let (schema, request) = (from_arrow_schema(&schema)?, request.0);
-            block_on(Job::begin(&store, snapshot_cache::of(&store).as_ref(), schema, request))
-        })?;
+    fn begin(location: String, options: Options, schema: Columns, request: Record<WriteRequest>) -> Result<Self> {
+        let store = store(&location, options.clone())?;
+        let own = snapshot_cache::of(&store);
+        let job = Job::begin(&store, own.as_ref(), from_arrow_schema(&schema.0)?, request.0);
         Ok(WriteJob {
-            job,
-            location: location.to_owned(),
+            job: block_on(job)?,
+            location,
             options,
         })
     }
@@ -78,170 +48,132 @@ impl WriteJob {
     }
 
     #[getter]
-    fn protocols(&self, py: Python<'_>) -> PyResult<Record<Protocols>> {
-        run(py, || self.job.protocols()).map(|pair| Record(pair.into()))
+    fn protocols(&self) -> Result<Record<Protocols>> {
+        self.job.protocols().map(|pair| Record(pair.into()))
     }
 
     #[getter]
-    fn spec(&self, py: Python<'_>) -> PyResult<Record<Spec>> {
-        run(py, || self.job.spec()).map(Record)
+    fn spec(&self) -> Result<Record<Spec>> {
+        self.job.spec().map(Record)
     }
 
     /// The version that it was planned on, if there is a table.
     #[getter]
-    fn version(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        run(py, || self.job.version())
+    fn version(&self) -> Result<Option<u64>> {
+        self.job.version()
     }
 
     /// Whether the table wants rows shuffled to files of a good size before tasks write them.
     #[getter]
-    fn optimizes(&self, py: Python<'_>) -> PyResult<bool> {
-        run(py, || self.job.optimizes())
+    fn optimizes(&self) -> Result<bool> {
+        self.job.optimizes()
     }
 
     /// What the commit of these files would be.
-    fn dry_run(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<Record<DryRun>> {
-        run(py, || block_on(self.job.dry_run(parse_adds(&adds)?))).map(Record)
+    fn dry_run(&self, adds: &AddedFiles) -> Result<Record<DryRun>> {
+        block_on(self.job.dry_run(adds.0.clone())).map(Record)
     }
 
     /// None where another writer made the table meanwhile, and the mode is `ignore`.
-    fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<Option<Record<CommitResult>>> {
-        let committed = run(py, || block_on(self.job.commit(parse_adds(&adds)?)));
-        committed.map(|committed| committed.map(|committed| Record(committed.into())))
+    fn commit(&self, adds: &AddedFiles) -> Result<Option<Record<CommitResult>>> {
+        let committed = block_on(self.job.commit(adds.0.clone()))?;
+        Ok(committed.map(|committed| Record(committed.into())))
     }
 
     /// The table's newest version.
-    fn newest(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let inner = run(py, || {
-            let store = store(&self.location, self.options.clone())?;
-            block_on(deltaplane_log::Snapshot::open(&store, None))
-        })?;
-        Ok(Snapshot { inner })
+    fn newest(&self) -> Result<Snapshot> {
+        let store = store(&self.location, self.options.clone())?;
+        block_on(deltaplane_log::Snapshot::open(&store, None)).map(Into::into)
     }
 
-    fn abort(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<()> {
-        discard_files(py, &self.location, self.options.clone(), adds)
+    fn abort(&self, adds: &AddedFiles) -> PyResult<()> {
+        discard_files(&self.location, self.options.clone(), adds)
     }
 }
 
-/// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
+/// Deletes data files that won't be committed; what is gone already is fine.
 #[boundary]
-#[pyfunction]
-fn discard_files(
-    py: Python<'_>,
-    location: &str,
-    options: Option<HashMap<String, String>>,
-    adds: Vec<String>,
-) -> PyResult<()> {
-    run(py, || {
-        let (store, adds) = (store(location, options)?, parse_adds(&adds)?);
-        delete_paths(&store, adds.iter().map(|add| add.path.as_str()))
-    })
+pub(crate) fn discard_files(location: &str, options: Options, adds: &AddedFiles) -> Result<()> {
+    let paths = adds.0.iter().map(|add| add.path.as_str());
+    block_on(delete_paths(&store(location, options)?, paths))
 }
 
 /// Writes data to new files of a table; they are invisible until committed. With `keep` false
 /// nothing is stored.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options, spec, data, task = 0, keep = true))]
-fn write_files(
-    py: Python<'_>,
+pub(crate) fn write_files(
     location: &str,
-    options: Option<HashMap<String, String>>,
+    options: Options,
     spec: Record<Spec>,
-    data: &Bound<'_, PyAny>,
+    data: Rows,
     task: u32,
     keep: bool,
-) -> PyResult<Vec<String>> {
-    let rows = reader_of(data)?;
-    run(py, || {
-        let store = match store(location, options)? {
-            store if keep => store,
-            store => store.dry_run()?,
-        };
-        add_texts(&block_on(write_job::write_files(store, &spec.0, rows, task))?)
-    })
+) -> Result<AddedFiles> {
+    let store = match store(location, options)? {
+        store if keep => store,
+        store => store.dry_run()?,
+    };
+    block_on(write_job::write_files(store, &spec.0, data.0, task)).map(AddedFiles)
 }
 
-/// Reads another engine's files for exact statistics, unless none are wanted, and returns their add
-/// actions.
+/// Reads another engine's files, each with its path and its partition values, for exact statistics
+/// unless none are wanted.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options, spec, files, statistics = true))]
-fn adopt_files(
-    py: Python<'_>,
+pub(crate) fn adopt_files(
     location: &str,
-    options: Option<HashMap<String, String>>,
+    options: Options,
     spec: Record<Spec>,
-    files: Vec<String>,
+    files: Vec<(String, PartitionValues)>,
     statistics: bool,
-) -> PyResult<Vec<String>> {
-    run(py, || {
-        let store = store(location, options)?;
-        let files = files
-            .iter()
-            .map(|text| AdoptedFile::parse(text))
-            .collect::<Result<_>>()?;
-        add_texts(&block_on(write_job::adopt_files(&store, &spec.0, files, statistics))?)
-    })
+) -> Result<AddedFiles> {
+    let files = files.into_iter();
+    let files = files.map(|(path, partition_values)| AdoptedFile { path, partition_values });
+    let store = store(location, options)?;
+    block_on(write_job::adopt_files(&store, &spec.0, files.collect(), statistics)).map(AddedFiles)
 }
 
 /// Creates a table without rows; returns its version.
 #[boundary]
-#[pyfunction]
-fn create_table(
-    py: Python<'_>,
+pub(crate) fn create_table(
     location: &str,
-    options: Option<HashMap<String, String>>,
-    schema: &Bound<'_, PyAny>,
+    options: Options,
+    schema: Columns,
     request: Record<WriteRequest>,
-) -> PyResult<u64> {
-    let schema = schema_of(schema)?;
-    let snapshot = run(py, || {
-        let (store, schema) = (store(location, options)?, from_arrow_schema(&schema)?);
-        block_on(deltaplane_log::create_table(&store, schema, request.0))
-    })?;
-    Ok(snapshot.version())
+) -> Result<u64> {
+    let (store, schema) = (store(location, options)?, from_arrow_schema(&schema.0)?);
+    block_on(deltaplane_log::create_table(&store, schema, request.0)).map(|snapshot| snapshot.version())
 }
 
 /// Whether a table is here.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (location, options = None))]
-fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>) -> PyResult<bool> {
-    run(py, || block_on(deltaplane_log::is_table(&store(location, options)?)))
+pub(crate) fn is_table(location: &str, options: Options) -> Result<bool> {
+    block_on(deltaplane_log::is_table(&store(location, options)?))
 }
 
 /// The Delta schema that holds every value of an Arrow schema.
 #[boundary]
-#[pyfunction]
-fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
-    let schema = schema_of(schema)?;
-    run(py, || arrow_metadata::from_arrow_text(&from_arrow_schema(&schema)?)).map(Into::into)
+pub(crate) fn schema_from_arrow(schema: Columns) -> Result<TableSchema> {
+    arrow_metadata::from_arrow_text(&from_arrow_schema(&schema.0)?).map(Into::into)
 }
 
 /// The Arrow schema of a Delta schema given as JSON.
 #[boundary]
-#[pyfunction]
-fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
-    run(py, || {
-        let schema = arrow_metadata::shareable(&StructType::from_json(schema_json)?);
-        Ok(ArrowSchema(to_arrow_schema_with_metadata(&schema)))
-    })
+pub(crate) fn schema_to_arrow(schema_json: &str) -> Result<ArrowSchema> {
+    let schema = arrow_metadata::shareable(&StructType::from_json(schema_json)?);
+    Ok(ArrowSchema(to_arrow_schema_with_metadata(&schema)))
 }
 
 /// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand
 /// everywhere. Columns that `table` has, a schema as JSON, get its types: the fields of their
 /// structs are found by name, ignoring case.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (rows, table = None))]
-fn rows_in_table_types(py: Python<'_>, rows: &Bound<'_, PyAny>, table: Option<&str>) -> PyResult<ArrowStream> {
-    let rows = reader_of(rows)?;
-    let (schema, rows) = run(py, || {
-        let table = table.map(StructType::from_json).transpose()?;
-        let input_schema = rows.schema();
-        table_types::rows_in_table_types(rows, &input_schema, table.as_ref())
-    })?;
-    Ok(ArrowStream::new(schema, futures::stream::iter(rows).boxed()))
+pub(crate) fn rows_in_table_types(rows: Rows, table: Option<&str>) -> Result<ArrowStream> {
+    let table = table.map(StructType::from_json).transpose()?;
+    let input_schema = rows.0.schema();
+    let (schema, rows) = table_types::rows_in_table_types(rows.0, &input_schema, table.as_ref())?;
+    Ok((schema, futures::stream::iter(rows).boxed()).into())
 }

@@ -159,26 +159,25 @@ pub async fn plan(
     Ok(planned)
 }
 
-/// The same of files that others have planned by these filters: their add actions as JSON.
+/// The same of files that others have planned by these filters.
 pub async fn of_adds(
     snapshot: &Snapshot,
-    adds: &[String],
+    adds: &[Add],
     filters: &[String],
     zone: &str,
     files: Files,
 ) -> Result<Planned> {
     let (_, understood) = pruner(snapshot.state(), filters, zone)?;
-    let adds = batch_of(adds)?;
+    let adds = adds_to_batch(adds)?;
     grouped(snapshot, stream::iter([Ok(adds)]), understood, files, false).await
 }
 
-/// Add actions from their JSON, as a batch.
-pub fn batch_of(adds: &[String]) -> Result<RecordBatch> {
-    let parse = |text: &String| {
-        serde_json::from_str::<Add>(text).map_err(|e| Error::internal(format!("this is no add action: {e}")))
-    };
-    let adds: Vec<Add> = adds.iter().map(parse).collect::<Result<_>>()?;
-    adds_to_batch(&adds)
+/// Bytes of those of these files.
+pub fn size_of_adds(adds: &[Add], files: Files) -> Result<u64> {
+    adds.iter().try_fold(0, |sum, add| {
+        let has = files == Files::All || files.has(add.deletion_vector.as_ref())?;
+        Ok(if has { sum + add.size.unsigned_abs() } else { sum })
+    })
 }
 
 async fn grouped(

@@ -5,6 +5,7 @@
 use deltaplane_error::{Error, Result};
 
 use deltaplane_log::Snapshot;
+use serde::{Deserialize, Serialize};
 
 use crate::blob;
 use crate::plan::EncodedPlan;
@@ -102,6 +103,37 @@ impl Question {
             known_version,
             filters: fields.map(str::to_owned).collect(),
         })
+    }
+}
+
+/// A question in plain values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "SparkQuestion")]
+pub struct PlainQuestion {
+    /// `changed`, `prepare`, `size`, `files` or `list`.
+    pub asked: String,
+    /// Whether the optimiser takes statistics of columns.
+    pub statistics: bool,
+    /// The query that is planned; none outside of a query.
+    pub query: Option<String>,
+    /// The session's time zone.
+    pub zone: String,
+    /// The version for which the JVM has an answer to the same question.
+    pub known_version: Option<u64>,
+    /// Catalyst's filters, each as `Expression.toJSON`.
+    pub filters: Vec<String>,
+}
+
+impl From<Question> for PlainQuestion {
+    fn from(question: Question) -> Self {
+        PlainQuestion {
+            asked: question.asked.name().to_owned(),
+            statistics: question.asked == Asked::Prepare(Estimates::Columns),
+            query: question.query,
+            zone: question.zone,
+            known_version: question.known_version,
+            filters: question.filters,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use deltaplane_operations::add_view::AddView;
 use deltaplane_operations::scan::bind_to;
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
 use deltaplane_protocol::expr::Expr;
+use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay;
@@ -23,7 +24,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use futures::{FutureExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Files, batch_of, pruner, spark_uri};
+use crate::plan::{Files, pruner, spark_uri};
 
 /// Rows of commits that travel together: enough that what a batch costs by itself doesn't count.
 const BATCH_ROWS: usize = 8 * 1024;
@@ -193,8 +194,8 @@ impl Plan {
     }
 
     /// The files of these add actions that may match.
-    pub fn live_files(self, adds: &[String]) -> Result<Rows> {
-        let batch = self.of_kind(batch_of(adds)?)?;
+    pub fn live_files(self, adds: &[Add]) -> Result<Rows> {
+        let batch = self.of_kind(adds_to_batch(adds)?)?;
         let batch = match &self.pruner {
             Some(pruner) => filter_record_batch(&batch, &pruner.keep(&batch)?).map_err(layout)?,
             None => batch,

@@ -412,7 +412,8 @@ fn replayed(store: &Store, replay: &Replay, selection: Selection) -> BTreeSet<St
         }
     }
     let path = |add: &str| serde_json::from_str::<Add>(add).unwrap().path;
-    let adds: Vec<String> = newest.into_values().filter_map(|(_, _, add)| add).collect();
+    let adds = newest.into_values().filter_map(|(_, _, add)| add);
+    let adds: Vec<Add> = adds.map(|add| serde_json::from_str(&add).unwrap()).collect();
     let of_commits = batches(plan().live_files(&adds).unwrap().1);
     let every = |batch: &RecordBatch| {
         (0..batch.num_rows())

@@ -198,8 +198,7 @@ def test_tasks_have_ranges_of_their_own(counted: str) -> None:
 
     rows = letters("ab")
     job = _native.WriteJob.begin(counted, None, rows.schema, write_request(mode="append"))
-    adds = [add for task in (0, 3) for add in _native.write_files(counted, None, job.spec, rows, task)]
-    job.commit(adds)
+    job.commit(_native.AddedFiles.joined([_native.write_files(counted, None, job.spec, rows, t) for t in (0, 3)]))
     far = 10 + 5 * (3 << 32)
     assert sorted(DeltaTable(counted).to_pyarrow_table()["id"].to_pylist()) == [10, 15, far, far + 5]
     assert marks(counted)[0] == far + 5

@@ -13,7 +13,14 @@ from deltaplane.io.records.command_results import (
     PlannedCommit,
     VacuumResult,
 )
-from deltaplane.io.records.following import ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns
+from deltaplane.io.records.following import (
+    ColumnSteps,
+    SparkQuestion,
+    TailLimits,
+    TailRequest,
+    TailStart,
+    TrackedColumns,
+)
 from deltaplane.io.records.log_facts import (
     CommitTotals,
     HistoryEntry,
@@ -36,7 +43,9 @@ from deltaplane.io.records.record import Record
 from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableInfo
 from deltaplane.io.records.writing import (
     ColumnRule,
+    CommitRequest,
     CommitResult,
+    FileRequest,
     Fill,
     IncomingRequest,
     LayoutRequest,
@@ -60,9 +69,11 @@ __all__ = [
     "ColumnRule",
     "ColumnSteps",
     "CommandResult",
+    "CommitRequest",
     "CommitResult",
     "CommitTotals",
     "FeatureInfo",
+    "FileRequest",
     "Fill",
     "Finding",
     "HistoryEntry",
@@ -86,6 +97,7 @@ __all__ = [
     "RowCheck",
     "RowRules",
     "ScanReport",
+    "SparkQuestion",
     "StoredIds",
     "TableInfo",
     "TailLimits",

@@ -58,3 +58,16 @@ class TailStart(Record):
     version: int | None = None
     timestamp_ms: int | None = None
     latest: bool = False
+
+
+class SparkQuestion(Record):
+    """A question of the JVM's file index: what is asked (`changed`, `prepare`, `size`, `files` or
+    `list`), whether with statistics of columns, for which query, in which time zone, for which
+    version an answer is known, and Catalyst's filters, each as `Expression.toJSON`."""
+
+    asked: str
+    statistics: bool
+    query: str | None
+    zone: str
+    known_version: int | None
+    filters: list[str]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.io.records.record import Record
+from deltaplane.io.records.writing import CommitRequest
 
 if TYPE_CHECKING:
     from deltaplane import _native
@@ -22,7 +23,7 @@ class VacuumRequest(Record):
     keep_versions: Sequence[int] = ()
     dry_run: bool = False
     commits: Literal["deleting", "always", "never"] = "deleting"
-    commit: Mapping[str, Any] = {}
+    commit: CommitRequest = CommitRequest()
 
 
 class RestoreRequest(Record):
@@ -35,14 +36,14 @@ class RestoreRequest(Record):
     ignore_unfinished_vacuum: bool = False
     protocol_downgrade_allowed: bool = False
     dry_run: bool = False
-    commit: Mapping[str, Any] = {}
+    commit: CommitRequest = CommitRequest()
 
 
 class RepairRequest(Record):
     """The removal of missing files from the log."""
 
     dry_run: bool = False
-    commit: Mapping[str, Any] = {}
+    commit: CommitRequest = CommitRequest()
 
 
 class CloneRequest(Record):
@@ -52,7 +53,7 @@ class CloneRequest(Record):
     replace: bool = False
     properties: Mapping[str, str] = {}
     dry_run: bool = False
-    commit: Mapping[str, Any] = {}
+    commit: CommitRequest = CommitRequest()
 
 
 class ReadRequest(Record):
@@ -60,12 +61,12 @@ class ReadRequest(Record):
 
     predicate: _native.Predicate | None = None
     predicate_sql: str = ""
-    commit: Mapping[str, Any] = {}
+    commit: CommitRequest = CommitRequest()
 
 
 class AlterRequest(Record):
     """A change of a table's metadata: its arguments by their names, and as `change` its own
-    name."""
+    name. `commit` has fields of a `CommitRequest`, without `txn` and `cleanup`, and `dry_run`."""
 
     change: Mapping[str, Any]
     commit: Mapping[str, Any] = {}

@@ -3,13 +3,35 @@ commit did."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.io.records.record import Record
 
 if TYPE_CHECKING:
     from deltaplane._native import Predicate
+
+
+class FileRequest(Record):
+    """How data files are written; None means as the table's properties say. The target size is in
+    bytes."""
+
+    target_file_size: int | None = None
+    compression: str | None = None
+    row_group_rows: int | None = None
+
+
+class CommitRequest(Record):
+    """The settings of a commit: free text and free fields of its `commitInfo`, versions of
+    applications (`app_id` and `version`), of which one that is in the table skips the commit."""
+
+    user_metadata: str | None = None
+    commit_info: Mapping[str, Any] = {}
+    txn: Sequence[Mapping[str, Any]] = ()
+    checkpoint: bool | None = None
+    cleanup: bool | None = None
+    max_commit_retries: int | None = None
+    engine_info: str | None = None
 
 
 class WriteRequest(Record):
@@ -22,8 +44,8 @@ class WriteRequest(Record):
 
     mode: str
     configuration: dict[str, str]
-    files: dict[str, Any]
-    commit: dict[str, Any]
+    files: FileRequest
+    commit: CommitRequest
     partition_by: list[str] | None = None
     cluster_by: list[str] | None = None
     schema_mode: str | None = None
@@ -55,8 +77,8 @@ class RewriteRequest(Record):
 
     operation: str
     operation_parameters: dict[str, Any]
-    files: dict[str, Any]
-    commit: dict[str, Any]
+    files: FileRequest
+    commit: CommitRequest
     data_change: bool = True
     predicate: Predicate | None = None
     reads_others: bool = False

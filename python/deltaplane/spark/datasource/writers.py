@@ -35,7 +35,7 @@ _LAYOUT = ("schema", "partition_columns", "mapping", "partition_columns_in_files
 
 @dataclass
 class _Written(WriterCommitMessage):
-    adds: list[str]
+    adds: _native.AddedFiles
     refusal: str | None
     # The table's layout at the time of writing.
     layout: tuple[object, ...]
@@ -71,7 +71,7 @@ class _Files:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes one task's rows to files."""
         if self._spec is None:
-            return _Written([], None, ())
+            return _Written(_native.AddedFiles.joined([]), None, ())
         adds, refusal = write_unjudged(self._location, self._store, self._spec, iterator, self._now_us)
         return _Written(adds, refusal, _layout(self._spec))
 
@@ -80,7 +80,7 @@ class _Files:
     ) -> None:
         """Commits the files of all tasks at once."""
         written = [m for m in messages if isinstance(m, _Written) and m.layout]
-        adds = [add for m in written for add in m.adds]
+        adds = _native.AddedFiles.joined([m.adds for m in written])
         refusals = [m.refusal for m in written if m.refusal is not None]
         job = self._begin(request)
         if refusals or job.skip is not None:
@@ -96,12 +96,12 @@ class _Files:
         if adds or empty_too or job.spec.declares:
             job.commit(adds)
 
-    def _discard(self, adds: list[str]) -> None:
+    def _discard(self, adds: _native.AddedFiles) -> None:
         _native.discard_files(self._location, self._store, adds)
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Deletes the files of successful tasks, as far as possible."""
-        self._discard([add for m in messages if isinstance(m, _Written) for add in m.adds])
+        self._discard(_native.AddedFiles.joined([m.adds for m in messages if isinstance(m, _Written)]))
 
 
 class BatchWriter(_Files, DataSourceArrowWriter):
@@ -144,7 +144,7 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
         self._abort(messages)
 
     def _numbered(self, batch_id: int) -> records.WriteRequest:
-        commit = {**self._request.commit, "txn": [{"app_id": self._app_id, "version": batch_id}]}
+        commit = self._request.commit.with_fields(txn=[{"app_id": self._app_id, "version": batch_id}])
         mode = "complete" if self._overwrite else "append"
         update = CommitOperation.streaming_update(self._app_id, batch_id, mode)
         return self._request.with_fields(commit=commit, operation=update.request)

@@ -6,6 +6,7 @@ without Spark.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from deltaplane.spark.execution.workers import remedy
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
-from deltaplane.write.convert import Conversion, Files, FilesHere, WouldConvert
+from deltaplane.write.convert import AdoptedFile, Conversion, Files, FilesHere, WouldConvert
 from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ _DISTRIBUTED_COPY, _MANY_COPIES = "spark.deltaplane.distributedCopyFiles", 32
 _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
-def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFrame:
-    """A frame with one text column, at least `each` texts per task; each task receives only its own
-    texts."""
-    tasks = max(1, min(-(-len(texts) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(texts)))
-    rows = spark.sparkContext.parallelize([(text,) for text in texts], tasks)
-    return spark.createDataFrame(rows, "one string")
+def _spread(spark: SparkSession, items: Sequence[str] | Sequence[bytes], each: int = 1) -> DataFrame:
+    """A frame with one column of texts or byte strings, at least `each` per task; each task
+    receives only its own."""
+    tasks = max(1, min(-(-len(items) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(items)))
+    rows = spark.sparkContext.parallelize([(item,) for item in items], tasks)
+    return spark.createDataFrame(rows, "one binary" if any(isinstance(item, bytes) for item in items) else "one string")
 
 
 # --- OPTIMIZE -----------------------------------------------------------------------------------------------------------
@@ -86,8 +87,8 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
 
             yield from arrange(location, options, spec, memory, batches)
 
-        outcomes, refusals = run_tasks(_spread(spark, job.groups()), task, (location, options))
-        done = [job.adopt(outcome) for outcome in outcomes]
+        outcomes, refusals = run_tasks(_spread(spark, [group.to_bytes() for group in job.groups()]), task, (location, options))
+        done = [job.adopt(_native.MovedGroup(outcome)) for outcome in outcomes]
         raise_refusal(refusals, location)
         yield from done
 
@@ -147,19 +148,24 @@ class _FilesByTasks:
         """Tasks return the distinct schemas; one file with each is enough to merge them."""
         location, options = self.conversion.location, self.conversion.options
 
-        def file_columns(file: str) -> list[str]:
-            return [json.dumps([_native.parquet_schema(location, options, [file]).to_json(), file])]
+        def file_columns(file: str) -> bytes:
+            return json.dumps([_native.parquet_schema(location, options, [file]).to_json(), file]).encode()
 
-        kinds = dict(json.loads(text) for text in self._texts(files, file_columns))
+        kinds = dict(json.loads(text) for text in self._results(files, file_columns))
         return _native.parquet_schema(location, options, list(kinds.values()))
 
-    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[AdoptedFile], count: int) -> _native.AddedFiles:
         """Reads the footers of some files in a task."""
         del count
         location, options, statistics = self.conversion.location, self.conversion.options, self.conversion.collect_stats
-        return self._texts(list(files), lambda file: _native.adopt_files(location, options, spec, [file], statistics))
 
-    def _texts(self, files: list[str], convert: Callable[[str], list[str]]) -> list[str]:
+        def adopted(file: bytes) -> bytes:
+            return _native.adopt_files(location, options, spec, [pickle.loads(file)], statistics).to_bytes()
+
+        results = self._results([pickle.dumps(file) for file in files], adopted)
+        return _native.AddedFiles.joined([_native.AddedFiles(result) for result in results])
+
+    def _results(self, files: list[str] | list[bytes], convert: Callable[[Any], bytes]) -> list[bytes]:
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import reported
 

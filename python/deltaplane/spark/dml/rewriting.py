@@ -6,7 +6,6 @@ Tasks write the files and deletion vectors; the driver receives one text from ea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -195,7 +194,7 @@ class Work:
         self.schema = relaxed(self._spec.schema)
         self.fields: list[dict[str, Any]] = _native.TableSchema(self._spec.schema).to_value()["fields"]
         self._generated = {rule.column for rule in self._spec.row_rules.generated}
-        self._located: list[tuple[str, str, str, int | None, bool]] = []
+        self._located: list[tuple[str, str, bytes, int | None, bool]] = []
         self._tasks = 0
 
     # --- rows that go ---------------------------------------------------------------------------------------------------
@@ -220,8 +219,8 @@ class Work:
         records = always_recorded or not all(marked for *_, marked in self._located)
         location, options, spec, deleting = self._target.location, self._options, self._task_spec, list(deletes)
         named = [(uri, None, None, add) for uri, _, add, _, _ in self._located]
-        adds = spark.createDataFrame(named, "file string, row long, act int, add string")
-        places = rows.select(F.col(FILE), F.col(ROW), F.col(ACT).cast("int"), F.lit(None).cast("string"))
+        adds = spark.createDataFrame(named, "file string, row long, act int, add binary")
+        places = rows.select(F.col(FILE), F.col(ROW), F.col(ACT).cast("int"), F.lit(None).cast("binary"))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import delete_rows
@@ -230,14 +229,14 @@ class Work:
 
         # One task receives a file's rows together with its add action.
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task, (location, options))
-        done = _outcomes(outcomes)
-        native.adopt(outcomes)
-        if twice := sum(task_result["twice"] for task_result in done):
+        done = [_native.TaskOutcome(outcome) for outcome in outcomes]
+        native.adopt(done)
+        if twice := sum(task_result.twice for task_result in done):
             raise several_matches(twice)
         counts: dict[int, int] = {}
         for task_result in done:
-            for act, number in task_result["taken_out"].items():
-                counts[int(act)] = counts.get(int(act), 0) + number
+            for act, number in task_result.taken_out.items():
+                counts[act] = counts.get(act, 0) + number
         return counts
 
     # --- rows that come -------------------------------------------------------------------------------------------------
@@ -389,17 +388,12 @@ class Work:
 
         with _stored_numbers():
             outcomes, refusals = run_tasks(rows, task, (location, options))
-        self._job.native.adopt(outcomes)
+        done = [_native.TaskOutcome(outcome) for outcome in outcomes]
+        self._job.native.adopt(done)
         raise_refusal(refusals, location)
-        done = _outcomes(outcomes)
         # Tasks of a later job continue the identity values behind those of the earlier tasks.
-        self._tasks = max([self._tasks, *(task_result["task"] + 1 for task_result in done)])
-        return sum(task_result["written_rows"] for task_result in done)
-
-
-def _outcomes(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """What tasks did, which they return as text."""
-    return [json.loads(text) for text in texts]
+        self._tasks = max([self._tasks, *(task_result.task + 1 for task_result in done)])
+        return sum(task_result.written_rows for task_result in done)
 
 
 def _assigned(old: Column, was: Any, data_type: Any, node: Node, values: Sequence[Column]) -> Column:

@@ -34,18 +34,19 @@ def run_tasks(
     df: DataFrame,
     task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     *stores: tuple[str, Mapping[str, str] | None],
-) -> tuple[list[str], list[str]]:
-    """Runs tasks that report `add` or `refusal` in each row; returns the reports of the task
+) -> tuple[list[bytes], list[str]]:
+    """Runs tasks that report `result` or `refusal` in each row; returns the reports of the task
     attempts that Spark accepted. `stores`: as in `with_access`.
 
     Raises:
         ImportError: the workers run another Python, or lack deltaplane.
     """
     try:
-        rows: list[Any] = df.mapInArrow(with_access(task, *stores), "add string, refusal string").collect()
+        rows: list[Any] = df.mapInArrow(with_access(task, *stores), "result binary, refusal string").collect()
     except Exception as e:
         advice = remedy(e)
         if advice is None:
             raise
         raise ImportError(advice) from e
-    return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]
+    results = [bytes(r["result"]) for r in rows if r["result"] is not None]
+    return results, [r["refusal"] for r in rows if r["refusal"] is not None]

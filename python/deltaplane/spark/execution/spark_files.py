@@ -5,7 +5,6 @@ unchanged, to stores where renaming a file is atomic.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -39,9 +38,9 @@ def files_by_spark(
     options: Mapping[str, str] | None,
     spec: records.WriteSpec,
     max_rows: int | None = None,
-) -> list[str] | None:
-    """Writes the frame's rows to new files with at most `max_rows` rows each and returns the adds;
-    None if the rows need deltaplane's own writer.
+) -> _native.AddedFiles | None:
+    """Writes the frame's rows to new files with at most `max_rows` rows each and returns them; None
+    if the rows need deltaplane's own writer.
 
     Deltaplane's writer is needed if a row may violate a rule that is checked during the write, gets
     a value or a position during the write, or if files have names, sizes or types that Spark's
@@ -72,9 +71,9 @@ def files_by_spark(
     except BaseException:
         store.delete_all([entry[0] for entry in store.list_all(folder)])
         raise
-    empty = {file for file, add in zip(files, adds, strict=True) if _rows(add) == 0}
-    store.delete_all(sorted(empty))
-    return [add for file, add in zip(files, adds, strict=True) if file not in empty]
+    adds, empty = adds.split_empty()
+    store.delete_all(empty)
+    return adds
 
 
 def _is_plain(spec: records.WriteSpec, columns: Sequence[Mapping[str, Any]]) -> bool:
@@ -195,9 +194,3 @@ def _sync(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _rows(add: str) -> int | None:
-    stats = json.loads(add).get("stats")
-    rows: int | None = None if stats is None else json.loads(stats)["numRecords"]
-    return rows

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltaplane import _native
 from deltaplane.exceptions import (
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.row_rules import RuledRows
     from deltaplane.io import records
+
+T = TypeVar("T")
 
 __all__ = [
     "REFUSED",
@@ -46,8 +48,8 @@ REFUSED: dict[str, type[DeltaError]] = {
     for cls in (ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError, UnsupportedFeatureError)
 }
 
-# A task's adds, and the reason for refusing its rows, if any.
-TaskResult = tuple[list[str], "str | None"]
+# The files that a task wrote, and the reason for refusing its rows, if any.
+TaskResult = tuple[_native.AddedFiles, "str | None"]
 
 
 class _Judged:
@@ -82,12 +84,13 @@ def write_judged(
     *,
     keep: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """Writes one task's rows, which Spark has checked, in the form of `mapInArrow`: columns `add`
-    and `refusal`, one of them set in each row. Without `keep` the files are encoded but not
-    stored."""
+    """Writes one task's rows, which Spark has checked, in the form of `mapInArrow`: columns
+    `result` and `refusal`, one of them set in each row. A result is the bytes of the files. Without
+    `keep` the files are encoded but not stored."""
 
-    def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
-        return _native.write_files(location, options, spec, reader, task, keep)
+    def write(reader: pa.RecordBatchReader, task: int) -> list[bytes]:
+        adds = _native.write_files(location, options, spec, reader, task, keep)
+        return [adds.to_bytes()] if len(adds) else []
 
     yield _reported(*_written(batches, _Judged, write))
 
@@ -100,15 +103,16 @@ def write_changed(
     first_task: int | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Writes rows of a command that changes a table, as `write_judged` does; the column `add`
-    contains the results.
+    """Writes rows of a command that changes a table, as `write_judged` does; a result is
+    the bytes of a `TaskOutcome`.
 
     `spec` is the one for the command's tasks. If `first_task` is set, the rows are new in the table
     (not rewritten), and it is the number of the job's first task."""
 
-    def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
+    def write(reader: pa.RecordBatchReader, task: int) -> list[bytes]:
         number = (first_task or 0) + task
-        return [_native.write_rows(location, options, spec, reader, change, first_task is not None, number)]
+        outcome = _native.write_rows(location, options, spec, reader, change, first_task is not None, number)
+        return [outcome.to_bytes()]
 
     yield _reported(*_written(batches, _Judged, write))
 
@@ -129,14 +133,22 @@ def delete_rows(
     if first is None:
         return
     rows = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
-    yield _reported([_native.take_out_rows(location, options, spec, rows, deletes, records)], None)
+    yield _reported([_native.take_out_rows(location, options, spec, rows, deletes, records).to_bytes()], None)
 
 
 def arrange(
-    location: str, options: dict[str, str] | None, spec: str, memory_bytes: int, batches: Iterator[pa.RecordBatch]
+    location: str,
+    options: dict[str, str] | None,
+    spec: _native.GroupSpec,
+    memory_bytes: int,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Rewrites groups of files, one after the other; see `_native.arrange_group`."""
-    yield from reported(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
+
+    def move(group: bytes) -> bytes:
+        return _native.arrange_group(location, options, spec, _native.Group(group), memory_bytes).to_bytes()
+
+    yield from reported(move, batches)
 
 
 def copy(
@@ -156,15 +168,16 @@ def copy(
                 # A retry would fail again.
                 yield _reported([], str(e))
                 return
-            yield _reported([json.dumps(sizes)], None)
+            yield _reported([json.dumps(sizes).encode()], None)
 
 
-def reported(convert: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Applies a function to each text and reports the results in the form of `write_judged`."""
+def reported(convert: Callable[[Any], bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Applies a function to each text, or each byte string, and reports the results in the form of
+    `write_judged`."""
     for batch in batches:
-        for text in batch.column(0).to_pylist():
+        for item in batch.column(0).to_pylist():
             try:
-                yield _reported(convert(text), None)
+                yield _reported([convert(item)], None)
             except tuple(REFUSED.values()) as e:
                 yield _reported([], json.dumps({"kind": e.kind, "message": str(e)}))
 
@@ -201,12 +214,15 @@ def delete(
             yield _reported([], None)
 
 
-def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:
+def _reported(results: list[bytes], refusal: str | None) -> pa.RecordBatch:
     import pyarrow as pa
 
-    rows = [(add, None) for add in adds] + ([(None, refusal)] if refusal else [])
-    columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(2)]
-    return pa.RecordBatch.from_arrays(columns, names=["add", "refusal"])
+    refusals = [refusal] if refusal else []
+    columns = [
+        pa.array([*results, *(None for _ in refusals)], pa.binary()),
+        pa.array([*(None for _ in results), *refusals], pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["result", "refusal"])
 
 
 def write_unjudged(
@@ -227,10 +243,11 @@ def write_unjudged(
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], others))
         return RuledRows(spec, reader, location, zone=_zone(first.schema), now_us=now_us)
 
-    def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
-        return _native.write_files(location, options, spec, reader, task)
+    def write(reader: pa.RecordBatchReader, task: int) -> list[_native.AddedFiles]:
+        return [_native.write_files(location, options, spec, reader, task)]
 
-    return _written(batches, rows, write)
+    written, refusal = _written(batches, rows, write)
+    return _native.AddedFiles.joined(written), refusal
 
 
 def _zone(schema: pa.Schema) -> str:
@@ -248,8 +265,8 @@ def _zone(schema: pa.Schema) -> str:
 def _written(
     batches: Iterator[pa.RecordBatch],
     rows_of: Callable[[pa.RecordBatch, Iterator[pa.RecordBatch]], _Judged | RuledRows],
-    write: Callable[[pa.RecordBatchReader, int], list[str]],
-) -> TaskResult:
+    write: Callable[[pa.RecordBatchReader, int], list[T]],
+) -> tuple[list[T], str | None]:
     """Writes the rows; files of failed attempts stay, but no commit names them."""
     from pyspark import TaskContext
 

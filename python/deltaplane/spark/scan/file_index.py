@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFoundError
+from deltaplane.io import records
 from deltaplane.spark.errors.refusals import refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.schema import shown
@@ -239,11 +240,11 @@ class DeltaplaneFileIndex:
         """Answers a question from the JVM, which is one text; `conditions` are Catalyst's filters
         themselves, if column statistics are requested. An error is returned as an answer, too."""
         try:
-            return self._answer(_native.SparkQuestion.parse(question), conditions).to_jvm()
+            return self._answer(_native.spark_question(question), conditions).to_jvm()
         except DeltaError as e:
             return refusal(e)
 
-    def _answer(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
+    def _answer(self, question: records.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
         if question.asked == "changed":
             return _native.SparkAnswer.changed(self._has_changed())
         if question.asked == "prepare":
@@ -278,7 +279,7 @@ class DeltaplaneFileIndex:
             self._sizes = {snapshot.version: size_of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
-    def _prepared(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
+    def _prepared(self, question: records.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
         """Answers the optimizer. If a Spark job finds the files the optimizer gets no statistics,
         since Spark may later request the files with other filters; the same applies to errors,
         which are raised when Spark requests the files."""

@@ -185,7 +185,7 @@ class JobPlans:
 
         def job() -> _native.SparkPlan:
             frame = self._files(snapshot, "adds", files, (filters, zone))
-            adds = frame.toArrow()["add"].to_pylist()
+            adds = _native.AddedFiles.of_rows(frame.toArrow())
             return _native.spark_plan_of(snapshot, adds, filters, zone, files)
 
         return _sound(job, lambda: _native.spark_plan(snapshot, filters, zone, files))

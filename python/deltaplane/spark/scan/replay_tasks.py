@@ -53,9 +53,9 @@ def commit_words(
 
 
 def live_files(plan: _native.ReplayPlan, adds: Iterator[pa.RecordBatch], expected: Any) -> Iterator[pa.RecordBatch]:
-    """The files among these that may match; the first column has their add actions as JSON."""
+    """The files among these that may match; the column `add` has their add actions as JSON."""
     for batch in adds:
-        yield from _batches(plan.live_files(batch.column(0).to_pylist()), expected)
+        yield from _batches(plan.live_files(_native.AddedFiles.of_rows(batch)), expected)
 
 
 def _numbers(wanted: Iterator[pa.RecordBatch]) -> Iterator[int]:

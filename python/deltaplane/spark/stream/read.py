@@ -172,7 +172,8 @@ class TableSource:
         """The rows between two offsets; without a start, the rows of the first batch."""
         first, last = between(None if start is None else json.loads(start.json()), json.loads(end.json()))
         has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), first, last)
-        adds = self._table.tail.adds(first, last) if has_rows else []
+        tail = self._table.tail
+        adds = tail.adds(first, last) if has_rows else _native.AddedFiles.joined([])
         batch = _Batch(self._table.tail.snapshot, f"{first} {last}")
         frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
         return frame._jdf
@@ -213,10 +214,10 @@ class _Batch(PinnedSnapshot):
 
 
 class _BatchPlans:
-    """The known files of a micro-batch, as add actions."""
+    """The known files of a micro-batch."""
 
-    def __init__(self, adds: Sequence[str]) -> None:
-        self._adds = list(adds)
+    def __init__(self, adds: _native.AddedFiles) -> None:
+        self._adds = adds
 
     def take(self, snapshot: _native.Snapshot) -> bool:
         """Always true, since the snapshot's own plan has other files."""
@@ -234,5 +235,4 @@ class _BatchPlans:
 
     def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
         """Bytes of the batch's files, with or without a deletion vector."""
-        marked = [("deletionVector" in add, add["size"]) for add in map(json.loads, self._adds)]
-        return sum(size for has, size in marked if files == "all" or has == (files == "marked"))
+        return _native.spark_size_of(self._adds, files)

@@ -296,8 +296,8 @@ def _run(
     *,
     keep: bool,
     rows: int | None,
-) -> tuple[list[str], list[str]]:
-    """Runs the writing tasks; returns their adds and refusals. Without `keep` the files aren't
+) -> tuple[_native.AddedFiles, list[str]]:
+    """Runs the writing tasks; returns their files and refusals. Without `keep` the files aren't
     stored. `rows`: maximum number of rows per file of Spark's own writer."""
     if keep and broken is None:
         adds = files_by_spark(df, location, options, spec, rows)
@@ -312,4 +312,5 @@ def _run(
 
         yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches), keep=keep)
 
-    return run_tasks(plain, task, (location, options))
+    results, refusals = run_tasks(plain, task, (location, options))
+    return _native.AddedFiles.joined([_native.AddedFiles(result) for result in results]), refusals

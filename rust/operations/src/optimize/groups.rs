@@ -1,13 +1,12 @@
-//! Groups of files that tasks on other machines move: what a task must know, and what it returns,
-//! as text.
+//! Groups of files that tasks on other machines move: what a task must know, and what it returns.
+//! All of them serialize.
 
 use std::sync::Arc;
 
 use deltaplane_data::{FileRead, LineageStorage, OptimizeJob, Order};
-use deltaplane_error::{Error, Result};
+use deltaplane_error::Result;
 use deltaplane_protocol::actions::Add;
 use deltaplane_store::{Store, block_on};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::rewrite::tasks::TaskSpec;
@@ -32,28 +31,12 @@ pub struct Group {
 }
 
 /// A group whose rows a task moved.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct MovedGroup {
     pub(super) number: usize,
     pub(super) adds: Vec<Add>,
     /// Of each of them the file that says where its rows were, if there is one.
     pub(super) lineages: Vec<Option<String>>,
-}
-
-/// As text that travels between machines.
-///
-/// # Errors
-/// `Internal` for what can't be written as JSON.
-pub fn text(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::internal(format!("can't write a group of files: {e}")))
-}
-
-/// From its text.
-///
-/// # Errors
-/// `InvalidArgument` for other text.
-pub fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a group of files: {e}")))
 }
 
 /// Moves the rows of one group to new files, holding up to `memory_bytes` of rows while they are

@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use serde_json::json;
 
 use super::Optimize;
-use super::groups::{move_group, parsed, text};
+use super::groups::move_group;
 use crate::rewrite::Rewrite;
 use crate::scan::{Scan, ScanRequest};
 use crate::testing::{Table, ids};
@@ -125,17 +125,17 @@ fn newest_file_of(table: &Table) -> String {
 fn a_group_that_a_task_moved_is_adopted() {
     let table = table();
     let optimize = begin(&table, &[]);
-    let spec = text(&optimize.task_spec().unwrap()).unwrap();
-    let group = text(optimize.groups().first().unwrap()).unwrap();
+    let spec = serde_json::to_string(&optimize.task_spec().unwrap()).unwrap();
+    let group = serde_json::to_string(optimize.groups().first().unwrap()).unwrap();
     let moved = move_group(
         table.store.clone(),
-        &parsed(&spec).unwrap(),
-        &parsed(&group).unwrap(),
+        &serde_json::from_str(&spec).unwrap(),
+        &serde_json::from_str(&group).unwrap(),
         1 << 20,
     );
-    let moved = text(&moved.unwrap()).unwrap();
+    let moved = serde_json::to_string(&moved.unwrap()).unwrap();
     assert_eq!(
-        optimize.adopt(parsed(&moved).unwrap()).unwrap(),
+        optimize.adopt(serde_json::from_str(&moved).unwrap()).unwrap(),
         optimize.summary().bytes
     );
     assert_eq!(optimize.commit().unwrap().version, 2);

@@ -7,6 +7,7 @@ mod command;
 mod patches;
 pub mod row_conflicts;
 mod select;
+mod session;
 mod stage;
 pub mod tasks;
 #[cfg(test)]
@@ -18,4 +19,5 @@ pub(crate) use command::all_columns;
 pub use command::{Command, LocatedFile};
 pub use patches::{PatchedFiles, Patches};
 pub use select::{Rewrite, Selected};
+pub use session::Session;
 pub use stage::{FileSummary, Staged};

@@ -1,6 +1,6 @@
 //! What tasks on other machines do for a command that changes rows: they write rows, and delete
 //! rows of files. The driver's `Command` gives what they must know (`TaskSpec`) and `Selected`
-//! adopts what they did (`Outcome`), both text.
+//! adopts what they did (`Outcome`), both serialized.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct TaskSpec {
 }
 
 /// What a task did.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// New data files.
     pub adds: Vec<Add>,
@@ -111,18 +111,6 @@ impl TaskSpec {
         }
         spec.columns = Some(columns);
         Ok(spec)
-    }
-}
-
-impl Outcome {
-    /// As text that travels to the driver.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write what a task did: {e}")))
-    }
-
-    /// From its text.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not what a task did: {e}")))
     }
 }
 
@@ -246,9 +234,9 @@ impl Named {
             let input = batch.column_by_name(name).ok_or_else(wrong)?;
             arrow::compute::cast(input, to).map_err(|_| wrong())
         };
-        let (files, adds) = (column("file", &DataType::Utf8)?, column("add", &DataType::Utf8)?);
+        let (files, adds) = (column("file", &DataType::Utf8)?, column("add", &DataType::Binary)?);
         let (rows, acts) = (column("row", &DataType::Int64)?, column("act", &DataType::Int32)?);
-        let (files, adds) = (files.as_string::<i32>(), adds.as_string::<i32>());
+        let (files, adds) = (files.as_string::<i32>(), adds.as_binary::<i32>());
         let (rows, acts) = (rows.as_primitive::<Int64Type>(), acts.as_primitive::<Int32Type>());
         for index in 0..batch.num_rows() {
             if files.is_null(index) {
@@ -260,7 +248,7 @@ impl Named {
                 None => self.files.entry(files.value(index).to_owned()).or_default(),
             };
             if adds.is_valid(index) {
-                let add = serde_json::from_str(adds.value(index));
+                let add = serde_json::from_slice(adds.value(index));
                 file.add = Some(add.map_err(|e| Error::internal(format!("not an add action: {e}")))?);
                 continue;
             }

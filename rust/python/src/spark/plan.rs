@@ -4,29 +4,17 @@ use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_spark_plan::plan::{self, EncodedPlan, Files, Planned};
-use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, Estimates, FoundFiles, JvmValue, Question};
+use deltaplane_spark_plan::plan::{self, EncodedPlan, Files};
+use deltaplane_spark_plan::question::{Answer, ColumnStatistics, FoundFiles, JvmValue, PlainQuestion, Question};
 use deltaplane_spark_plan::relation_schema;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::errors::run;
+use crate::record::Record;
 use crate::snapshot::Snapshot;
 use crate::table_schema::TableSchema;
-
-/// Adds this module's names to the native module.
-pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<SparkPlan>()?;
-    module.add_class::<SparkQuestion>()?;
-    module.add_class::<SparkAnswer>()?;
-    module.add_function(wrap_pyfunction!(spark_plan, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_plan_of, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_file_uris, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_schema, module)?)
-}
+use crate::values::added_files::AddedFiles;
 
 /// The files of one scan, ready for the JVM.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -66,93 +54,53 @@ impl From<EncodedPlan> for SparkPlan {
     }
 }
 
-/// What the JVM's file index asks.
-#[pyclass(frozen, get_all, module = "deltaplane._native")]
-pub(crate) struct SparkQuestion {
-    /// `changed`, `prepare`, `size`, `files` or `list`.
-    asked: &'static str,
-    /// Whether the optimiser takes statistics of columns.
-    statistics: bool,
-    /// The query that is planned; none outside of a query.
-    query: Option<String>,
-    /// The session's time zone.
-    zone: String,
-    /// The version for which the JVM has an answer to the same question.
-    known_version: Option<u64>,
-    /// Catalyst's filters, each as `Expression.toJSON`.
-    filters: Vec<String>,
-}
-
+/// What the JVM's file index asks, from its text.
 #[boundary]
-#[pymethods]
-impl SparkQuestion {
-    /// From the JVM's text.
-    #[staticmethod]
-    fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
-        let question = run(py, || Question::parse(text))?;
-        Ok(SparkQuestion {
-            asked: question.asked.name(),
-            statistics: question.asked == Asked::Prepare(Estimates::Columns),
-            query: question.query,
-            zone: question.zone,
-            known_version: question.known_version,
-            filters: question.filters,
-        })
-    }
+pub(crate) fn spark_question(text: &str) -> Result<Record<PlainQuestion>> {
+    Question::parse(text).map(|question| Record(question.into()))
 }
 
 /// Statistics of a column: nulls, distinct values, least value, greatest value.
 type Statistics = (u64, Option<u64>, Option<String>, Option<String>);
 
-/// An answer to the JVM's file index, as py4j hands it over.
+/// An answer to the JVM's file index.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct SparkAnswer(Py<PyAny>);
+pub(crate) struct SparkAnswer(JvmValue);
 
-impl SparkAnswer {
-    fn of(py: Python<'_>, answer: impl FnOnce() -> Answer<'static> + Send) -> PyResult<Self> {
-        Self::from_jvm(py, run(py, || answer().to_jvm())?)
-    }
-
-    fn from_jvm(py: Python<'_>, value: JvmValue) -> PyResult<Self> {
-        Ok(SparkAnswer(match value {
-            JvmValue::Null => py.None(),
-            JvmValue::Text(text) => PyString::new(py, &text).into_any().unbind(),
-            JvmValue::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
-        }))
-    }
+fn encoded(answer: &Answer<'_>) -> Result<SparkAnswer> {
+    answer.to_jvm().map(SparkAnswer)
 }
 
 #[boundary]
-#[pymethods]
 impl SparkAnswer {
     /// The answer that the JVM has is still right.
     #[staticmethod]
-    fn known(py: Python<'_>) -> PyResult<Self> {
-        Self::of(py, || Answer::Known)
+    fn known() -> Result<Self> {
+        encoded(&Answer::Known)
     }
 
     /// The optimiser does without.
     #[staticmethod]
-    fn unprepared(py: Python<'_>) -> PyResult<Self> {
-        Self::of(py, || Answer::Unprepared)
+    fn unprepared() -> Result<Self> {
+        encoded(&Answer::Unprepared)
     }
 
     /// Whether there is another version.
     #[staticmethod]
-    fn changed(py: Python<'_>, changed: bool) -> PyResult<Self> {
-        Self::of(py, || Answer::Changed(changed))
+    fn changed(changed: bool) -> Result<Self> {
+        encoded(&Answer::Changed(changed))
     }
 
     /// Bytes of all files.
     #[staticmethod]
-    fn size(py: Python<'_>, size_bytes: u64) -> PyResult<Self> {
-        Self::of(py, || Answer::Size(size_bytes))
+    fn size(size_bytes: u64) -> Result<Self> {
+        encoded(&Answer::Size(size_bytes))
     }
 
     /// URIs of all files.
     #[staticmethod]
-    fn files(py: Python<'_>, uris: Vec<String>) -> PyResult<Self> {
-        Self::of(py, || Answer::Files(uris))
+    fn files(uris: Vec<String>) -> Result<Self> {
+        encoded(&Answer::Files(uris))
     }
 
     /// The files of a scan of a version, with statistics by column; `by_job` says whether a Spark
@@ -160,12 +108,11 @@ impl SparkAnswer {
     #[staticmethod]
     #[pyo3(signature = (snapshot, plan, statistics, by_job = false))]
     fn found(
-        py: Python<'_>,
         snapshot: &Snapshot,
         plan: &SparkPlan,
         statistics: BTreeMap<String, Statistics>,
         by_job: bool,
-    ) -> PyResult<Self> {
+    ) -> Result<Self> {
         let statistics = statistics.into_iter();
         let columns = statistics.map(|(column, (nulls, distinct, low, high))| ColumnStatistics {
             column,
@@ -174,16 +121,17 @@ impl SparkAnswer {
             high,
             nulls,
         });
-        let columns = columns.collect();
-        let value = run(py, || {
-            Answer::Found(FoundFiles::of(&snapshot.inner, &plan.encoded, columns, by_job)).to_jvm()
-        })?;
-        Self::from_jvm(py, value)
+        let files = FoundFiles::of(&snapshot.inner, &plan.encoded, columns.collect(), by_job);
+        encoded(&Answer::Found(files))
     }
 
     /// As py4j takes it.
-    fn to_jvm(&self, py: Python<'_>) -> Py<PyAny> {
-        self.0.clone_ref(py)
+    fn to_jvm<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        match &self.0 {
+            JvmValue::Null => None,
+            JvmValue::Text(text) => Some(PyString::new(py, text).into_any()),
+            JvmValue::Bytes(bytes) => Some(PyBytes::new(py, bytes).into_any()),
+        }
     }
 }
 
@@ -191,68 +139,58 @@ impl SparkAnswer {
 /// which all of Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with
 /// `counts_rows` also how many rows they hold.
 #[boundary]
-#[pyfunction]
 #[pyo3(signature = (snapshot, filters, zone, files, counts_rows = false))]
-fn spark_plan(
-    py: Python<'_>,
+pub(crate) fn spark_plan(
     snapshot: &Snapshot,
     filters: Vec<String>,
     zone: &str,
     files: &str,
     counts_rows: bool,
-) -> PyResult<SparkPlan> {
-    encoded(py, || {
-        let files = Files::parse(files)?;
-        block_on(plan::plan(&snapshot.inner, &filters, zone, files, counts_rows))
-    })
+) -> Result<SparkPlan> {
+    let plan = plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?, counts_rows);
+    block_on(plan)?.encode().map(Into::into)
 }
 
-/// The same of files that a distributed plan found by these filters: their add actions as JSON.
+/// The same of files that a distributed plan found by these filters.
 #[boundary]
-#[pyfunction]
-fn spark_plan_of(
-    py: Python<'_>,
+pub(crate) fn spark_plan_of(
     snapshot: &Snapshot,
-    adds: Vec<String>,
+    adds: &AddedFiles,
     filters: Vec<String>,
     zone: &str,
     files: &str,
-) -> PyResult<SparkPlan> {
-    encoded(py, || {
-        let files = Files::parse(files)?;
-        block_on(plan::of_adds(&snapshot.inner, &adds, &filters, zone, files))
-    })
+) -> Result<SparkPlan> {
+    let plan = plan::of_adds(&snapshot.inner, &adds.0, &filters, zone, Files::parse(files)?);
+    block_on(plan)?.encode().map(Into::into)
 }
 
-fn encoded(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> PyResult<SparkPlan> {
-    run(py, || plan()?.encode()).map(Into::into)
+/// Bytes of those of these files.
+#[boundary]
+pub(crate) fn spark_size_of(adds: &AddedFiles, files: &str) -> Result<u64> {
+    plan::size_of_adds(&adds.0, Files::parse(files)?)
 }
 
 /// Bytes of a version's files.
 #[boundary]
-#[pyfunction]
-fn spark_size_bytes(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<u64> {
-    run(py, || block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?)))
+pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str) -> Result<u64> {
+    block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?))
 }
 
 /// URIs of a version's files, as Spark's file systems know them.
 #[boundary]
-#[pyfunction]
-fn spark_file_uris(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<Vec<String>> {
-    run(py, || block_on(plan::uris(&snapshot.inner, Files::parse(files)?)))
+pub(crate) fn spark_file_uris(snapshot: &Snapshot, files: &str) -> Result<Vec<String>> {
+    block_on(plan::uris(&snapshot.inner, Files::parse(files)?))
 }
 
 /// URI of the table's root, as Spark's file systems know it.
 #[boundary]
-#[pyfunction]
-fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
-    run(py, || plan::spark_uri(snapshot.inner.store().location()))
+pub(crate) fn spark_uri(snapshot: &Snapshot) -> Result<String> {
+    plan::spark_uri(snapshot.inner.store().location())
 }
 
 /// The schema of Spark's relation of the table's files: the table's fields in their order, under
 /// the names or with the field ids by which files have them.
 #[boundary]
-#[pyfunction]
-fn spark_schema(snapshot: &Snapshot) -> TableSchema {
+pub(crate) fn spark_schema(snapshot: &Snapshot) -> TableSchema {
     relation_schema(snapshot.inner.state()).into()
 }

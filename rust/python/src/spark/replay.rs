@@ -1,31 +1,16 @@
 //! Distributed replay of a log: the plan and the parts of the log pickle for Spark's tasks.
 
-use std::collections::HashMap;
-
 use deltaplane_boundary::boundary;
+use deltaplane_error::Result;
 use deltaplane_log::ReplayPart as CorePart;
-use deltaplane_spark_plan::replay::{Plan, PlanSpec, Replay as CoreReplay, Rows, Selection, commit_words};
+use deltaplane_spark_plan::replay::{Plan, PlanSpec, Replay as CoreReplay, Selection, commit_words};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
-use crate::errors::run;
-use crate::snapshot::{Snapshot, store};
-use crate::values::pickling::{Pickled, pickled, unpickled};
+use crate::snapshot::{Options, Snapshot, store};
+use crate::values::added_files::AddedFiles;
 use crate::values::predicate::Predicate;
-
-type Options = Option<HashMap<String, String>>;
-
-/// Adds this module's names to the native module.
-pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Replay>()?;
-    module.add_class::<ReplayPlan>()?;
-    module.add_class::<ReplayPart>()
-}
-
-fn stream((schema, rows): Rows) -> ArrowStream {
-    ArrowStream::new(schema, rows)
-}
 
 fn parts(parts: &[CorePart]) -> Vec<ReplayPart> {
     parts.iter().cloned().map(ReplayPart).collect()
@@ -36,7 +21,6 @@ fn parts(parts: &[CorePart]) -> Vec<ReplayPart> {
 pub(crate) struct Replay(CoreReplay);
 
 #[boundary]
-#[pymethods]
 impl Replay {
     /// Bytes of the log's files that a plan of a version may have to read.
     #[staticmethod]
@@ -46,25 +30,21 @@ impl Replay {
 
     /// Of a version, in parts of about `target_bytes`.
     #[staticmethod]
-    fn of(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<Self> {
-        run(py, || block_on(CoreReplay::of(&snapshot.inner, target_bytes))).map(Replay)
+    fn of(snapshot: &Snapshot, target_bytes: u64) -> Result<Self> {
+        block_on(CoreReplay::of(&snapshot.inner, target_bytes)).map(Replay)
     }
 
     /// The same of a table that isn't open: what its commits say of files is read past, not held.
     #[staticmethod]
     fn open(
-        py: Python<'_>,
         location: &str,
         options: Options,
         version: Option<u64>,
         timestamp_ms: Option<i64>,
         target_bytes: u64,
-    ) -> PyResult<Self> {
-        run(py, || {
-            let store = store(location, options)?;
-            block_on(CoreReplay::of_unopened(&store, version, timestamp_ms, target_bytes))
-        })
-        .map(Replay)
+    ) -> Result<Self> {
+        let store = store(location, options)?;
+        block_on(CoreReplay::of_unopened(&store, version, timestamp_ms, target_bytes)).map(Replay)
     }
 
     /// The parts with the checkpoint's files.
@@ -96,18 +76,17 @@ impl Replay {
     #[pyo3(signature = (show, files, predicate = None, filters = None))]
     fn plan(
         &self,
-        py: Python<'_>,
         show: &str,
         files: &str,
         predicate: Option<&Predicate>,
         filters: Option<(Vec<String>, String)>,
-    ) -> PyResult<ReplayPlan> {
+    ) -> Result<ReplayPlan> {
         let selection = match (predicate, filters) {
             (Some(predicate), _) => Selection::Predicate(predicate.0.clone()),
             (None, Some((filters, zone))) => Selection::Filters(filters, zone),
             (None, None) => Selection::All,
         };
-        run(py, || self.0.plan(selection, show, files)).map(ReplayPlan)
+        self.0.plan(selection, show, files).map(ReplayPlan)
     }
 }
 
@@ -115,22 +94,11 @@ impl Replay {
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct ReplayPart(CorePart);
 
-#[boundary]
-#[pymethods]
+#[boundary(pickles)]
 impl ReplayPart {
-    #[new]
-    fn new(state: &[u8]) -> PyResult<Self> {
-        unpickled(state).map(ReplayPart)
-    }
-
     /// What a part of the commits says of files: the keys alone, or each word to be reconciled.
-    fn commit_words(&self, py: Python<'_>, location: &str, options: Options, keys_only: bool) -> PyResult<ArrowStream> {
-        let read = || Ok(commit_words(&store(location, options)?, self.0.clone(), keys_only));
-        run(py, read).map(stream)
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
-        pickled(slf.as_any(), &slf.get().0)
+    fn commit_words(&self, location: &str, options: Options, keys_only: bool) -> Result<ArrowStream> {
+        Ok(commit_words(&store(location, options)?, self.0.clone(), keys_only).into())
     }
 
     /// `commits`, `row_groups`, `sidecars` or `manifest`.
@@ -144,38 +112,21 @@ impl ReplayPart {
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct ReplayPlan(PlanSpec);
 
-#[boundary]
-#[pymethods]
+#[boundary(pickles)]
 impl ReplayPlan {
-    #[new]
-    fn new(state: &[u8]) -> PyResult<Self> {
-        unpickled(state).map(ReplayPlan)
-    }
-
     /// What is shown of each file.
-    fn schema(&self, py: Python<'_>) -> PyResult<ArrowSchema> {
-        run(py, || Ok(Plan::new(&self.0)?.schema())).map(ArrowSchema)
+    fn schema(&self) -> Result<ArrowSchema> {
+        Plan::new(&self.0).map(|plan| ArrowSchema(plan.schema()))
     }
 
     /// The files in a part of the checkpoint that may match, whatever the commits after it say.
-    fn checkpoint_files(
-        &self,
-        py: Python<'_>,
-        location: &str,
-        options: Options,
-        part: &ReplayPart,
-    ) -> PyResult<ArrowStream> {
-        let read = || Plan::new(&self.0)?.checkpoint_files(&store(location, options)?, part.0.clone());
-        run(py, read).map(stream)
+    fn checkpoint_files(&self, location: &str, options: Options, part: &ReplayPart) -> Result<ArrowStream> {
+        let files = Plan::new(&self.0)?.checkpoint_files(&store(location, options)?, part.0.clone());
+        files.map(Into::into)
     }
 
-    /// Those of these files (add actions as a log has them), which are known to live, that may
-    /// match.
-    fn live_files(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<ArrowStream> {
-        run(py, || Plan::new(&self.0)?.live_files(&adds)).map(stream)
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
-        pickled(slf.as_any(), &slf.get().0)
+    /// Those of these files, which are known to live, that may match.
+    fn live_files(&self, adds: &AddedFiles) -> Result<ArrowStream> {
+        Plan::new(&self.0)?.live_files(&adds.0).map(Into::into)
     }
 }

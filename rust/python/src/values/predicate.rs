@@ -17,7 +17,6 @@ use crate::values::pickling::{Pickled, pickled};
 pub(crate) struct Predicate(pub(crate) Expr);
 
 #[boundary]
-#[pymethods]
 impl Predicate {
     /// From a tree as `deltaplane.expr.tree` makes it, or its JSON, as pickling has it.
     #[new]
