@@ -97,6 +97,8 @@ class MemoryS3:
             "aws_allow_http": "true",
             "max_retries": "2" if self.clients[name].lives_on else "0",
             "init_backoff": "1ms",
+            # A dead client repeats the put of a commit in vain until this time has passed.
+            "retry_timeout": "60s" if self.clients[name].lives_on else "500ms",
         }
 
     def bucket(self, state: Bucket) -> str:
