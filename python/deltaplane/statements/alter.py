@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError, UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
@@ -64,6 +64,17 @@ class SetProperties:
 
 
 @dataclass(frozen=True)
+class AddConstraint:
+    """ADD CONSTRAINT … CHECK: on Spark, its analysis names what is wrong with a condition."""
+
+    name: str
+    condition: str
+
+    def __call__(self, alter: TableAlterer) -> AlterPlan:
+        return alter.add_constraint({self.name: self.condition})
+
+
+@dataclass(frozen=True)
 class Alter:
     """The table and one change of it."""
 
@@ -84,7 +95,14 @@ class Alter:
                 from deltaplane.spark.delta_api.property_rules import refuse_changed_properties
 
                 refuse_changed_properties(table, self.change.properties)
-            return altered(self.change(table.alter))
+            try:
+                return altered(self.change(table.alter))
+            except (InvalidArgumentError, UnsupportedExpressionError):
+                if session.spark is not None and isinstance(self.change, AddConstraint):
+                    from deltaplane.spark.delta_api.constraint_analysis import refuse_as_spark
+
+                    refuse_as_spark(session.spark, table, self.change.name, self.change.condition)
+                raise
 
 
 def _read(cursor: Grammar) -> Alter:
@@ -152,8 +170,7 @@ def _without_clustering(properties: dict[str, str]) -> dict[str, str]:
 
 def _add(cursor: Grammar) -> Change:
     if cursor.take("constraint"):
-        name, condition = check(cursor)
-        return lambda alter: alter.add_constraint({name: condition})
+        return AddConstraint(*check(cursor))
     if not (cursor.take("columns") or cursor.take("column")):
         cursor.expected("COLUMN, COLUMNS or CONSTRAINT")
 

@@ -49,6 +49,9 @@ ACT = "__deltaplane_act"
 # The hidden column from which the core takes a row's id.
 _ID = "_row_id"
 _BROKEN = "__deltaplane_broken"
+# The conditions of an aggregate function and of an unfit subquery outside of MERGE's conditions.
+_BY_DEFAULT = "UNSUPPORTED_EXPR_FOR_OPERATOR"
+_UNFIT_SUBQUERY = "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY"
 
 
 def column(expression: Expression) -> Column:
@@ -119,7 +122,7 @@ def refuse_row_sets(frame: DataFrame, original: DataFrame, what: str) -> None:
 
 
 @contextmanager
-def row_expressions(what: str, aggregates: str = "UNSUPPORTED_EXPR_FOR_OPERATOR") -> Iterator[None]:
+def row_expressions(what: str, aggregates: str = _BY_DEFAULT) -> Iterator[None]:
     """Gives Spark's own refusals of expressions that aren't of one row the condition that
     delta-spark has for a part of a command.
 
@@ -140,6 +143,11 @@ def row_expressions(what: str, aggregates: str = "UNSUPPORTED_EXPR_FOR_OPERATOR"
             raise _of_row_sets("UNSUPPORTED_EXPR_FOR_OPERATOR", what, "a window function") from e
         if condition in _AGGREGATED:
             raise _of_row_sets(aggregates, what, "an aggregate function") from e
+        if condition == "DATATYPE_MISMATCH.IN_SUBQUERY_LENGTH_MISMATCH" and aggregates == _BY_DEFAULT:
+            raise InvalidArgumentError(
+                f"{_UNFIT_SUBQUERY}: {what} has IN with a query of another number of columns than stand before IN: let them "
+                "agree"
+            ) from e
         if condition == "INVALID_NON_DETERMINISTIC_EXPRESSIONS" and aggregates == "DELTA_AGGREGATION_NOT_SUPPORTED":
             raise _of_chance(what) from e
         raise

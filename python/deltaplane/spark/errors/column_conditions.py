@@ -3,7 +3,12 @@ subqueries."""
 
 from __future__ import annotations
 
-from pyspark.errors import ArithmeticException, IllegalArgumentException, ParseException
+from pyspark.errors import (
+    ArithmeticException,
+    IllegalArgumentException,
+    ParseException,
+    UnsupportedOperationException,
+)
 
 from deltaplane.exceptions import (
     InvalidArgumentError,
@@ -31,6 +36,67 @@ _TYPES = (
         SqlSyntaxError,
         r"(?i)expected a type, found `(?P<typeName>(?!interval\b|geo)[a-z_]\w*)`",
         _DECLARES,
+        spark=ParseException,
+    ),
+    Known(
+        "DELTA_GEOSPATIAL_NOT_SUPPORTED",
+        SqlSyntaxError,
+        r"(?i)expected a type, found `geo(?:metry|graphy)`",
+        r"(?i)\bgeo(metry|graphy)\s*\(",
+        spark=UnsupportedOperationException,
+    ),
+    Known(
+        "UNSUPPORTED_DATATYPE",
+        SqlSyntaxError,
+        r"(?i)expected a type, found `(?P<typeName>geo(?:metry|graphy))`",
+        _DECLARES,
+        spark=ParseException,
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_DATA_TYPES",
+        SqlSyntaxError,
+        r"(?i)expected a type, found `(?P<dataTypeList>interval)`",
+        r"(?i)\binterval\s+(year|month|day|hour|minute|second)\b",
+    ),
+    Known("_LEGACY_ERROR_TEMP_1183", SqlSyntaxError, r"(?i)expected a type, found `interval`", _DECLARES),
+    Known(
+        "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+        SqlSyntaxError,
+        r"expected no collation but UTF8_BINARY, found `(?P<newField>[^`]*)`",
+        r"(?i)^\s*alter\b.*\bcolumn\s+\S+\s+type\b",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_DATA_TYPES",
+        SqlSyntaxError,
+        r"expected no collation but UTF8_BINARY, found `(?P<dataTypeList>[^`]*)`",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_DATA_TYPES",
+        SqlSyntaxError,
+        r"expected the end, found `(?i:DEFAULT)`",
+        r"(?i)^\s*create\b.*\bdefault\s+collation\s+(?!utf8_binary\b)",
+    ),
+    *(
+        Known(
+            f"INCOMPLETE_TYPE_DEFINITION.{kind}",
+            SqlSyntaxError,
+            rf"expected `<` and the types of its parts behind {kind}\b",
+            spark=ParseException,
+        )
+        for kind in ("ARRAY", "MAP", "STRUCT")
+    ),
+    Known(
+        "_LEGACY_ERROR_TEMP_1228",
+        SqlSyntaxError,
+        r"expected DECIMAL with a scale up to (?P<precision>\d+), not (?P<scale>\d+)",
+        _DECLARES,
+        spark=ParseException,
+    ),
+    Known(
+        "UNSUPPORTED_DATATYPE",
+        SqlSyntaxError,
+        r"expected (?P<typeName>DECIMAL)\(precision, scale\)",
+        r"(?i)\bdec(imal)?\s*\([^)]*,[^)]*,",
         spark=ParseException,
     ),
     Known(

@@ -140,7 +140,7 @@ def check(cursor: Grammar) -> tuple[str, str]:
     if cursor.peek() in ("primary", "foreign", "unique"):
         cursor.expected("CHECK, the one kind of constraint that tables have")
     cursor.expect("check", "(")
-    condition = Clause.read(cursor).text
+    condition = Clause.of_rows(cursor).text
     cursor.expect(")")
     return name, condition
 

@@ -82,7 +82,20 @@ def _column_type(cursor: Grammar) -> SqlType:
     cursor.at += 1
     if cursor.peek() == "(":
         cursor.expected(f"no size behind {word.upper()}, which takes none (UNSUPPORTED_DATATYPE)")
+    if word == "string" and cursor.take("collate"):
+        _check_collation(cursor)
     return SqlType(PrimitiveType(_WORDS[word]))
+
+
+def _check_collation(cursor: Grammar) -> None:
+    """Parses a collation; a table has the one that compares bytes."""
+    token, name = cursor.at, cursor.name("a collation's name")
+    if name.lower() != "utf8_binary":
+        cursor.wrong(
+            f"expected no collation but UTF8_BINARY, found `{name}`: a table's texts compare by their bytes; compare with "
+            "lower(…) or collate(…) in queries instead",
+            cursor.tokens[token].start,
+        )
 
 
 def _text(cursor: Grammar, kind: str) -> SqlType:
@@ -101,7 +114,9 @@ def _decimal(cursor: Grammar) -> str:
     precision, scale = (*sizes, 0)[:2]
     if len(sizes) <= 2 and precision > 38:
         cursor.wrong(f"expected DECIMAL with up to 38 digits, not {precision}", cursor.tokens[token].start)
-    if len(sizes) > 2 or not 1 <= precision <= 38 or scale > precision:
+    if len(sizes) == 2 and scale > precision:
+        cursor.wrong(f"expected DECIMAL with a scale up to {precision}, not {scale}", cursor.tokens[token].start)
+    if len(sizes) > 2 or not 1 <= precision <= 38:
         cursor.wrong("expected DECIMAL(precision, scale) with up to 38 digits", cursor.tokens[token].start)
     return f"decimal({precision},{scale})"
 
@@ -109,6 +124,8 @@ def _decimal(cursor: Grammar) -> str:
 def _nested(cursor: Grammar, word: str) -> SqlType:
     if word == "struct" and cursor.take("<>"):
         return SqlType(StructType([]))
+    if cursor.peek() != "<":
+        cursor.expected(f"`<` and the types of its parts behind {word.upper()} (INCOMPLETE_TYPE_DEFINITION)")
     cursor.expect("<")
     made: DataType
     if word == "array":
