@@ -72,6 +72,8 @@ CREATE TABLE p3 (id int, v string, q int, dd date) USING delta PARTITIONED BY (v
 CREATE TABLE ppq (id int, v string) USING parquet PARTITIONED BY (v)
 INSERT INTO ppq VALUES (1, 'a')
 CREATE TABLE va (id int, x variant) USING delta
+CREATE TABLE n2 (id int, s struct<a: int, b: string, u: struct<x: tinyint, d: decimal(5,2)>>) USING delta
+INSERT INTO n2 VALUES (1, named_struct('a', 1, 'b', 'x', 'u', named_struct('x', 1, 'd', 1)))
 """
 
 

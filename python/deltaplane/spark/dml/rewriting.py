@@ -283,8 +283,25 @@ class Work:
         evolves: bool = False,
     ) -> DataFrame:
         """The rows of `changed` without their ids, which `delete_rows` has to find first: for
-        checks before it. Arguments and errors are those of `changed`."""
-        return self._stored_changes(self._assigned_rows(rows, old, assigned, values, evolves=evolves), assigned)
+        checks before it. Arguments and errors are those of `changed`.
+
+        Each value that is stored in a field of a struct is also a column of its own, since Spark
+        evaluates a constant at once only outside of a struct with other fields.
+        """
+        types = _types_of(rows, values)
+        own_names = {field["name"].lower() for field in self.fields}
+        parts = [
+            part
+            for field in self.fields
+            if (node := assigned.tree.get(field["name"])) is not None
+            for part in _assigned_parts(field["name"], field["type"], node, values, types)
+            if part[0].lower() not in own_names
+        ]
+        nested = StructType.fromJson({"fields": [_nullable(path, data_type) for path, _, data_type in parts]})
+        new = self._assigned_rows(
+            rows, old, assigned, values, evolves=evolves, parts=[value.alias(path) for path, value, _ in parts]
+        )
+        return self._stored_changes(new, assigned, nested)
 
     def _assigned_rows(
         self,
@@ -294,10 +311,10 @@ class Work:
         values: Sequence[Column],
         *,
         evolves: bool,
+        parts: Sequence[Column] = (),
     ) -> DataFrame:
-        """The table's columns with their new values, and the positions of the rows."""
-        new_values = rows.select(*values)
-        types = [f.dataType.jsonValue() for f in new_values.schema.fields]
+        """The table's columns with their new values, the positions of the rows, and `parts`."""
+        types = _types_of(rows, values)
         columns, was = [], self._target.snapshot.schema.to_value()["fields"]
         for field in self.fields:
             name = field["name"]
@@ -309,13 +326,13 @@ class Work:
             after = before if node is None else _assigned(before, of_old, field["type"], node, values)
             columns.append(after.alias(name))
         beside = [F.col(FILE), F.col(ROW)] + ([F.col(ROW_ID)] if self.stored_ids else [])
-        return rows.select(*columns, *beside)
+        return rows.select(*columns, *beside, *parts)
 
-    def _stored_changes(self, new: DataFrame, assigned: AssignedColumns) -> DataFrame:
+    def _stored_changes(self, new: DataFrame, assigned: AssignedColumns, beside: StructType | None = None) -> DataFrame:
         """Converts changed rows to the types of the table, without the columns that are generated
-        from the new values."""
+        from the new values; `beside` are further columns."""
         generated = self._generated - assigned.columns
-        fields = [f for f in self.schema.fields if f.name not in generated]
+        fields = [f for f in self.schema.fields if f.name not in generated] + list(beside or ())
         return self._stored(new, StructType([*fields, *(f for f in new.schema.fields if f.name == _ID)]))
 
     def check(self, rows: DataFrame) -> None:
@@ -424,6 +441,38 @@ def _assigned(old: Column, was: Any, data_type: Any, node: Node, values: Sequenc
             parts.append(part.alias(field["name"]))
     made = F.struct(*parts)
     return made if node.null_if is None else F.when(~(values[node.null_if] & old.isNull()), made)
+
+
+def _types_of(rows: DataFrame, values: Sequence[Column]) -> list[Any]:
+    """The types of values in rows, as JSON values."""
+    return [field.dataType.jsonValue() for field in rows.select(*values).schema.fields]
+
+
+def _nullable(name: str, data_type: Any) -> dict[str, Any]:
+    return {"name": name, "type": data_type, "nullable": True, "metadata": {}}
+
+
+def _assigned_parts(
+    name: str, data_type: Any, node: Node, values: Sequence[Column], types: Sequence[Any]
+) -> Iterator[tuple[str, Column, Any]]:
+    """The primitive values that are stored in fields of a column's structs: path, value and the
+    field's type."""
+    if node.value is not None:
+        yield from _primitive_parts(name, data_type, values[node.value], types[node.value])
+        return
+    for field in data_type["fields"]:
+        if (below := node.below.get(field["name"])) is not None:
+            yield from _assigned_parts(f"{name}.{field['name']}", field["type"], below, values, types)
+
+
+def _primitive_parts(name: str, data_type: Any, value: Column, source: Any) -> Iterator[tuple[str, Column, Any]]:
+    if isinstance(data_type, str) and isinstance(source, str):
+        yield name, value, data_type
+    elif isinstance(data_type, dict) and data_type["type"] == "struct" and isinstance(source, dict):
+        for field in data_type["fields"]:
+            if (own := field_of(source.get("fields", ()), field["name"])) is not None:
+                part = value.getField(own["name"])
+                yield from _primitive_parts(f"{name}.{field['name']}", field["type"], part, own["type"])
 
 
 def _check_structs(name: str, data_type: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
