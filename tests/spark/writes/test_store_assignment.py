@@ -206,3 +206,95 @@ def test_update_and_merge_may_follow_ansi(spark: SparkSession, tmp_path: Path, c
     conf["spark.sql.ansi.enabled"] = "true"
     with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
         COMMANDS["update"](spark, table, ["v"], ["'abc'"])
+
+
+# Values, the types in which they are stored, and what delta-spark 4.4 stores by each policy, or the
+# condition of its refusal, when a stream appends them.
+_OVERFLOWS, _UP_CAST, _UNLIKE = (
+    "CAST_OVERFLOW_IN_TABLE_INSERT",
+    "CANNOT_UP_CAST_DATATYPE",
+    "DELTA_FAILED_TO_MERGE_FIELDS",
+)
+STREAMED: list[tuple[str, str, Any, Any, Any]] = [
+    # value, type, ANSI, LEGACY, STRICT
+    ("3000000000L", "int", _OVERFLOWS, -1294967296, _UP_CAST),
+    ("'abc'", "int", "CAST_INVALID_INPUT", None, _UP_CAST),
+    ("'12'", "int", 12, 12, _UP_CAST),
+    ("1.7D", "int", 1, 1, _UP_CAST),
+    ("CAST(12345678.90 AS DECIMAL(10,2))", "decimal(5,2)", _OVERFLOWS, None, _UP_CAST),
+    ("300", "tinyint", _OVERFLOWS, 44, _UP_CAST),
+    ("3", "bigint", 3, 3, 3),
+    ("3", "string", "3", "3", "3"),
+    ("named_struct('a', 3000000000L)", "struct<a: int>", _OVERFLOWS, {"a": -1294967296}, _UP_CAST),
+    ("array(3000000000L, 7L)", "array<int>", _OVERFLOWS, [-1294967296, 7], _UP_CAST),
+    ("array('7')", "array<int>", [7], [7], _UP_CAST),
+    ("DATE'2020-01-02'", "int", _UNLIKE, _UNLIKE, _UNLIKE),
+]
+# Types of other families, which delta-spark refuses by each policy.
+UNLIKE = [
+    ("true", "int"),
+    ("1", "boolean"),
+    ("TIMESTAMP'2020-01-02 03:04:05'", "bigint"),
+    ("5L", "timestamp"),
+    ("'true'", "boolean"),
+    ("array(true)", "array<int>"),
+    ("named_struct('a', DATE'2020-01-02')", "struct<a: int>"),
+    ("5", "array<int>"),
+]
+
+
+def _stream(spark: SparkSession, folder: Path, table: Path, value: str, *, by_batches: bool) -> None:
+    """Appends one row with this value to a table by a stream that reads Parquet files."""
+    files = folder / "files"
+    if not files.exists():
+        spark.sql("SELECT 1 AS id").write.parquet(str(files))
+    rows = spark.readStream.schema("id int").parquet(str(files)).selectExpr("id", f"{value} AS c")
+    writer = rows.writeStream.option("checkpointLocation", f"{table}_checkpoint").trigger(availableNow=True)
+    if by_batches:
+
+        def insert(batch: DataFrame, _: int) -> None:
+            batch.createOrReplaceTempView("of_batch")
+            batch.sparkSession.sql(f"INSERT INTO delta.`{table}` SELECT * FROM of_batch")
+
+        query = writer.foreachBatch(insert).start()
+    else:
+        query = writer.format("delta").start(str(table))
+    query.awaitTermination(60)
+
+
+@pytest.mark.parametrize("policy", ["ANSI", "LEGACY", "STRICT"])
+def test_a_stream_casts_by_the_policy_within_families_of_types(
+    spark: SparkSession, tmp_path: Path, conf: dict[str, str], policy: str
+) -> None:
+    cases = [
+        (value, kind, dict(zip(("ANSI", "LEGACY", "STRICT"), wanted, strict=True))[policy])
+        for value, kind, *wanted in STREAMED
+    ]
+    if policy == "LEGACY":
+        cases += [(value, kind, _UNLIKE) for value, kind in UNLIKE]
+    conf[POLICY] = policy
+    for number, (value, kind, wanted) in enumerate(cases):
+        table = tmp_path / f"t{number}"
+        spark.sql(f"CREATE TABLE delta.`{table}` (id int, c {kind}) USING delta")
+        if isinstance(wanted, str) and wanted.isupper():
+            with pytest.raises(PySparkException, match=wanted):
+                _stream(spark, tmp_path, table, value, by_batches=False)
+            assert deltaplane.DeltaTable(str(table)).version() == 0
+        else:
+            _stream(spark, tmp_path, table, value, by_batches=False)
+            assert _row(str(table)) == {"id": 1, "c": wanted}, value
+
+
+def test_an_insert_of_a_streams_batch_casts_by_the_policy(
+    spark: SparkSession, tmp_path: Path, conf: dict[str, str]
+) -> None:
+    for policy, wanted in (("LEGACY", -1294967296), ("ANSI", _OVERFLOWS), ("STRICT", _UP_CAST)):
+        table = tmp_path / policy
+        spark.sql(f"CREATE TABLE delta.`{table}` (id int, c int) USING delta")
+        conf[POLICY] = policy
+        if isinstance(wanted, str):
+            with pytest.raises(PySparkException, match=wanted):
+                _stream(spark, tmp_path, table, "3000000000L", by_batches=True)
+        else:
+            _stream(spark, tmp_path, table, "3000000000L", by_batches=True)
+            assert _row(str(table)) == {"id": 1, "c": wanted}

@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    MapType,
+    NullType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from deltaplane import _native
 from deltaplane.commands.merge.columns import is_wider
@@ -61,10 +75,52 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
     return str(spark.conf.get(_POLICY, "ANSI")).upper()
 
 
-def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """The rows with the columns of the table's newest version; see `stored_by_name`."""
+def as_table_takes(
+    rows: DataFrame, location: str, options: Mapping[str, str] | None = None, *, of_stream: bool = False
+) -> DataFrame:
+    """The rows with the columns of the table's newest version; see `stored_by_name`. `of_stream`:
+    whether only types of one family are cast, as in delta-spark's streaming sink.
+
+    Raises:
+        SchemaMismatchError: the rows of a stream have a type of another family, whose values a
+            lenient policy would store as null.
+    """
     snapshot = _native.Snapshot.open(location, split_options(options)[0])
-    return stored_by_name(rows, relaxed(snapshot.schema.to_json()))
+    schema = relaxed(snapshot.schema.to_json())
+    if of_stream:
+        _check_families(rows.schema, schema, "")
+    return stored_by_name(rows, schema)
+
+
+def _check_families(source: DataType, to: DataType, path: str) -> None:
+    """Refuses a value of a type that Spark doesn't cast implicitly to that of its column."""
+    if isinstance(source, StructType) and isinstance(to, StructType):
+        own_types = {field.name.lower(): field.dataType for field in to.fields}
+        for field in source.fields:
+            if (own_type := own_types.get(field.name.lower())) is not None:
+                _check_families(field.dataType, own_type, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(source, ArrayType) and isinstance(to, ArrayType):
+        _check_families(source.elementType, to.elementType, f"{path}.element")
+    elif isinstance(source, MapType) and isinstance(to, MapType):
+        _check_families(source.keyType, to.keyType, f"{path}.key")
+        _check_families(source.valueType, to.valueType, f"{path}.value")
+    elif not _is_implicit(source, to):
+        raise SchemaMismatchError(
+            f"column `{path}`: expected {to.simpleString()} as in the table, found {source.simpleString()} in the data: cast "
+            "it in the stream's query"
+        )
+
+
+def _is_implicit(source: DataType, to: DataType) -> bool:
+    if source == to or isinstance(source, NullType) or isinstance(to, NullType):
+        return True
+    if isinstance(source, NumericType):
+        return isinstance(to, (NumericType, StringType))
+    if isinstance(source, (DateType, TimestampType, TimestampNTZType)):
+        return isinstance(to, (DateType, TimestampType, TimestampNTZType, StringType))
+    if isinstance(source, StringType):
+        return isinstance(to, (NumericType, DateType, TimestampType, TimestampNTZType, BinaryType, StringType))
+    return isinstance(source, (BooleanType, BinaryType)) and isinstance(to, StringType)
 
 
 def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:

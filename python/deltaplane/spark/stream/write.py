@@ -112,7 +112,7 @@ def write_stream(
         # As in Spark's Delta sink, rows of other types are cast, unlike those of a batch's `save`.
         casts = how["schema_mode"] is None and _native.is_table(location, storage_options_text(options))
         write(
-            as_table_takes(batch, location, options) if casts else batch,
+            as_table_takes(batch, location, options, of_stream=True) if casts else batch,
             location,
             mode="overwrite" if output_mode == "complete" else "append",
             partition_by=partition_by,
