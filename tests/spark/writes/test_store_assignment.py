@@ -298,3 +298,45 @@ def test_an_insert_of_a_streams_batch_casts_by_the_policy(
         else:
             _stream(spark, tmp_path, table, "3000000000L", by_batches=True)
             assert _row(str(table)) == {"id": 1, "c": wanted}
+
+
+def test_fields_of_cast_structs_are_matched_by_name_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """INSERT BY NAME matches fields by name at every depth, with a cast and without; delta-spark 4.4
+    matches them by position where it casts."""
+    table = f"delta.`{tmp_path / 't'}`"
+    pair = "struct<x: int, y: string>"
+    spark.sql(f"CREATE TABLE {table} (id int, l array<{pair}>, ll array<array<{pair}>>, s {pair}) USING delta")
+    for y, x in (("'2'", "1"), ("2", "1"), ("2L", "'1'")):
+        swapped = f"named_struct('y', {y}, 'x', {x})"
+        query = f"SELECT 1 AS id, array({swapped}) AS l, array(array({swapped})) AS ll, {swapped} AS s"
+        spark.sql(f"INSERT INTO {table} BY NAME {query}")
+        by_name = {"x": 1, "y": "2"}
+        assert _row(str(tmp_path / "t")) == {"id": 1, "l": [by_name], "ll": [[by_name]], "s": by_name}
+        spark.sql(f"DELETE FROM {table}")
+
+
+def test_listed_columns_take_fields_within_arrays_and_maps_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """delta-spark 4.4 casts a struct by position, and leaves an array or a map that has the names
+    and types of its column as it is, so that its fields have the values of their names."""
+    table = f"delta.`{tmp_path / 't'}`"
+    pair = "struct<x: int, y: int>"
+    spark.sql(
+        f"CREATE TABLE {table} (id int, l array<{pair}>, m map<string, {pair}>, s {pair}, q struct<l: array<{pair}>, z: int>) "
+        "USING delta"
+    )
+    swapped = "named_struct('y', 2, 'x', 1)"
+    by_name, by_place = {"x": 1, "y": 2}, {"x": 2, "y": 1}
+    inserted = {
+        f"(id, l) VALUES (1, array({swapped}))": ("l", [by_name]),
+        f"(id, l) SELECT 1, array({swapped})": ("l", [by_name]),
+        f"(id, m) VALUES (1, map('k', {swapped}))": ("m", [("k", by_name)]),
+        f"(id, q) VALUES (1, named_struct('a', array({swapped}), 'z', 5))": ("q", {"l": [by_name], "z": 5}),
+        f"(id, s) VALUES (1, {swapped})": ("s", by_place),
+        "(id, l) VALUES (1, array(named_struct('y', 2L, 'x', 1)))": ("l", [by_place]),
+        f"VALUES (1, array({swapped}), NULL, NULL, NULL)": ("l", [by_place]),
+        f"BY NAME SELECT 1 AS id, array({swapped}) AS l, {swapped} AS s": ("s", by_name),
+    }
+    for rest, (column, wanted) in inserted.items():
+        spark.sql(f"INSERT INTO {table} {rest}")
+        assert _row(str(tmp_path / "t"))[column] == wanted, rest
+        spark.sql(f"DELETE FROM {table}")

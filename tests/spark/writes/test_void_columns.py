@@ -3,10 +3,11 @@ values are those of delta-spark 4.4.0."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from deltaplane import exceptions
 
@@ -47,3 +48,44 @@ def test_a_query_of_null_makes_a_void_column(enabled: SparkSession, name: str) -
     assert shown(enabled.table(name)) == ("struct<id:int,n:void>", [(1, None)])
     enabled.sql(f"UPDATE {name} SET id = 7")
     assert shown(enabled.sql(f"SELECT n, id FROM {name}")) == ("struct<n:void,id:int>", [(None, 7)])
+
+
+VOIDS = {
+    # Columns of a row that is appended or merged with evolution of the schema, with the condition
+    # of delta-spark's refusal, or the table's type of the last column.
+    "NULL AS v": "void",
+    "named_struct('a', 2, 'v', NULL) AS s": "struct<a:int,v:void>",
+    "named_struct('v', NULL, 'w', 1) AS z": "struct<v:void,w:int>",
+    "named_struct('v', NULL) AS z": "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.STRUCT_ALL_VOID_FIELDS",
+    "array(NULL) AS z": "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+    "map('k', NULL) AS z": "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+}
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_nested_void_fields_evolve_as_in_delta_spark(enabled: SparkSession, tmp_path: Path, merges: bool) -> None:
+    for number, (column, wanted) in enumerate(VOIDS.items()):
+        path = str(tmp_path / str(number))
+        enabled.sql(f"CREATE TABLE delta.`{path}` (id int, s struct<a: int>) USING delta")
+        enabled.sql(f"INSERT INTO delta.`{path}` VALUES (1, named_struct('a', 1))")
+        query = f"SELECT 2 AS id, {column}"
+
+        def run(path: str = path, query: str = query) -> None:
+            if merges:
+                enabled.sql(
+                    f"MERGE WITH SCHEMA EVOLUTION INTO delta.`{path}` t USING ({query}) q ON t.id = q.id "
+                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                )
+            else:
+                enabled.sql(query).write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+
+        if wanted.isupper():
+            with pytest.raises(PySparkException) as refused:
+                run()
+            assert refused.value.getCondition() == wanted
+        else:
+            run()
+            rows = enabled.read.format("delta").load(path)
+            name = column.split()[-1]
+            assert rows.schema[name].dataType.simpleString() == wanted
+            assert [row.id for row in rows.orderBy("id").collect()] == [1, 2]

@@ -30,6 +30,16 @@ _MERGES = r"(?i)^\s*(with\b.*)?merge\b"
 _DECLARES = r"(?i)^\s*(create|replace|alter)\b"
 
 _TYPES = (
+    Known(
+        "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+        SchemaMismatchError,
+        r"the column `(?P<columName>[^`]*)` is an? (?P<dataType>array|map) of the type void",
+    ),
+    Known(
+        "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.STRUCT_ALL_VOID_FIELDS",
+        SchemaMismatchError,
+        r"the column `(?P<columnPath>[^`]*)` is a struct of fields of the type void",
+    ),
     Known("UNSUPPORTED_TIME_TYPE", SqlSyntaxError, r"(?i)expected a type, found `time`", _DECLARES),
     Known(
         "UNSUPPORTED_DATATYPE",

@@ -190,7 +190,7 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
     for source_field, field in zip(plain.schema.fields, schema.fields, strict=not grows):
         column = plain[quoted(source_field.name)]
         _check_void(field.name, source_field.dataType, field.dataType)
-        to = _by_place(source_field.dataType, field.dataType, field.name, grows=grows, widens=widens)
+        to = _by_place(source_field.dataType, field.dataType, field.name, grows=grows, widens=widens, listed=listed)
         columns.append(
             (column if source_field.dataType == to else jvm.store_cast(column, to, policy, field.name)).alias(
                 field.name
@@ -199,9 +199,10 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
     new = zip(plain.columns[len(columns) :], rows.columns[len(columns) :], strict=True)
     columns += [plain[quoted(name)].alias(own) for name, own in new]
     try:
-        return plain.select(*columns)
+        placed = plain.select(*columns)
     except AnalysisException as e:
         raise SchemaMismatchError(f"a value doesn't fit its column, cast it: {e}") from e
+    return stored_by_name(placed, schema) if listed and not grows else placed
 
 
 def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
@@ -218,9 +219,12 @@ def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
     return own == brought or (widens and is_wider(own.jsonValue(), brought.jsonValue()))
 
 
-def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widens: bool) -> DataType:
+def _by_place(
+    brought: DataType, own: DataType, path: str, *, grows: bool, widens: bool, listed: bool = False
+) -> DataType:
     """The type to which values are cast for a column of another type, matching fields of structs by
-    position."""
+    position. If the statement lists the columns, arrays and maps of structs with the column's names
+    and types stay as they are, and their fields are matched by name, as in delta-spark."""
     if isinstance(brought, StructType) and isinstance(own, StructType):
         if len(brought.fields) < len(own.fields):
             raise SchemaMismatchError(
@@ -234,10 +238,16 @@ def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widen
             )
         pairs = zip(brought.fields, own.fields, strict=False)
         fields = [
-            StructField(o.name, _by_place(b.dataType, o.dataType, f"{path}.{o.name}", grows=grows, widens=widens))
+            StructField(
+                o.name,
+                _by_place(b.dataType, o.dataType, f"{path}.{o.name}", grows=grows, widens=widens, listed=listed),
+            )
             for b, o in pairs
         ]
         return StructType([*fields, *brought.fields[len(fields) :]])
+    of_many = isinstance(own, (ArrayType, MapType))
+    if listed and of_many and _is_read_compatible(own, brought, False) and _is_read_compatible(brought, own, False):
+        return brought
     if isinstance(brought, ArrayType) and isinstance(own, ArrayType) and isinstance(own.elementType, StructType):
         element = _by_place(brought.elementType, own.elementType, f"{path}.element", grows=grows, widens=widens)
         return ArrayType(element)
