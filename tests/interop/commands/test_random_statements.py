@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIRST = int(os.environ.get("DELTAPLANE_STATEMENT_SEED", "0"))
-SEQUENCES = int(os.environ.get("DELTAPLANE_STATEMENT_SEQUENCES", "3"))
+SEQUENCES = int(os.environ.get("DELTAPLANE_STATEMENT_SEQUENCES", "2"))
 # Conditions by which deltaplane refuses a statement before it reads rows, and delta-spark only if
 # there is a row that the rule concerns.
 EARLIER = {"DELTA_CANNOT_MODIFY_APPEND_ONLY", "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"}
