@@ -3,20 +3,6 @@
 Everything follows from the seed. Most statements are valid; the others have values of another type,
 missing columns, or changes that the table doesn't support, so that refusals are compared too. Uses
 no engine.
-
-Statements leave out what is known to differ:
-
-- DEFAULT in a table without the feature `allowColumnDefaults`: deltaplane adds the feature, because
-  the statement asks for it; delta-spark refuses.
-- The first timestamp_ntz column by ADD COLUMN: the same, for the feature `timestampNtz`.
-- Subqueries in conditions of UPDATE and in new values: deltaplane takes them, because Spark
-  evaluates them; delta-spark refuses.
-- Structs within arrays whose fields are in another order and have another type, by INSERT BY NAME:
-  deltaplane matches the fields by name, as the statement says; delta-spark 4.4 matches them by
-  position as soon as a type is cast. `test_fields_of_cast_structs_are_matched_by_name_by_name`
-  holds it.
-- Constants that a struct within an array can't hold, in an UPDATE of no rows: deltaplane refuses
-  them; delta-spark does if there are rows.
 """
 
 from __future__ import annotations
@@ -25,6 +11,20 @@ from dataclasses import dataclass
 from random import Random
 
 __all__ = ["Sequence", "random_sequence"]
+
+# Statements leave out what is known to differ:
+#
+# - DEFAULT in a table without the feature `allowColumnDefaults`: deltaplane adds the feature,
+#   because the statement asks for it; delta-spark refuses.
+# - The first timestamp_ntz column by ADD COLUMN: the same, for the feature `timestampNtz`.
+# - Subqueries in conditions of UPDATE and in new values: deltaplane takes them, because Spark
+#   evaluates them; delta-spark refuses.
+# - Structs within arrays whose fields are in another order and have another type, by INSERT BY
+#   NAME: deltaplane matches the fields by name, as the statement says; delta-spark 4.4 matches
+#   them by position as soon as a type is cast.
+#   `test_fields_of_cast_structs_are_matched_by_name_by_name` holds it.
+# - Constants that a struct within an array can't hold, in an UPDATE of no rows: deltaplane
+#   refuses them; delta-spark does if there are rows.
 
 _VALUES: dict[str, tuple[str, ...]] = {
     "tinyint": ("1Y", "-128Y", "127"),

@@ -301,8 +301,8 @@ def test_an_insert_of_a_streams_batch_casts_by_the_policy(
 
 
 def test_fields_of_cast_structs_are_matched_by_name_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    """INSERT BY NAME matches fields by name at every depth, with a cast and without; delta-spark 4.4
-    matches them by position where it casts."""
+    """INSERT BY NAME matches fields by name at every depth, with a cast and without; delta-spark
+    4.4 matches them by position where it casts."""
     table = f"delta.`{tmp_path / 't'}`"
     pair = "struct<x: int, y: string>"
     spark.sql(f"CREATE TABLE {table} (id int, l array<{pair}>, ll array<array<{pair}>>, s {pair}) USING delta")
