@@ -283,9 +283,9 @@ impl Snapshot {
     /// deletion vectors leave: what is new in this version since `base`, or with `gone` what went.
     /// Both come as this version's columns.
     fn unlike(&self, base: &Snapshot, columns: Vec<String>, gone: bool) -> Result<Scan> {
-        let (of, other) = if gone { (base, self) } else { (self, base) };
+        let (holder, other) = if gone { (base, self) } else { (self, base) };
         let others = block_on(FileSet::of(&other.inner))?;
-        Rows::of_rows_missing_in(&self.inner, &of.inner, others, columns).map(Scan::from)
+        Rows::of_rows_missing_in(&self.inner, &holder.inner, others, columns).map(Scan::from)
     }
 
     /// Samples about `rows` rows, of at most `files` files.
