@@ -200,10 +200,7 @@ impl Snapshot {
 
     fn rewrite_before_drop(&self, feature: &str) -> Result<Option<&'static str>> {
         let first = block_on(self.inner.rewrite_before_drop(feature))?;
-        Ok(first.map(|rewrite| match rewrite {
-            RewriteFirst::Purge => "purge",
-            RewriteFirst::RemoveColumnMapping => "remove_column_mapping",
-        }))
+        Ok(first.map(RewriteFirst::as_str))
     }
 
     fn commit_read(&self, request: Record<ReadRequest>) -> Result<Self> {
@@ -217,10 +214,8 @@ impl Snapshot {
 
     #[pyo3(signature = (predicate = None))]
     fn file_uris<'py>(&self, py: Python<'py>, predicate: Option<&Predicate>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(
-            py,
-            run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?.iter(),
-        )
+        let uris = run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?;
+        PyList::new(py, uris.iter())
     }
 
     fn num_files(&self) -> Result<usize> {

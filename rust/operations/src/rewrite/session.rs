@@ -9,6 +9,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_log::{DryRun, RewriteRequest, Snapshot};
 use serde_json::Value;
 
+use super::tasks::Outcome;
 use super::{Command, FileSummary, Rewrite, Selected, Staged};
 
 /// A command and its state. Its new files are deleted when it is dropped uncommitted.
@@ -96,6 +97,17 @@ impl Session {
             State::Selected(selected) => step(selected),
             other => Err(wrong_state(other, "read or write rows")),
         }
+    }
+
+    /// Takes over what tasks on other machines did.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the command's files are complete.
+    pub fn adopt(&self, outcomes: Vec<Outcome>) -> Result<()> {
+        self.selected(|selected| {
+            outcomes.into_iter().for_each(|outcome| selected.adopt(outcome));
+            Ok(())
+        })
     }
 
     /// A fact that a command keeps once its files are complete.
