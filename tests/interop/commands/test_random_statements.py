@@ -80,11 +80,11 @@ def test_random_statements_leave_what_delta_sparks_do(
         mine, other = tmp_table(), tmp_table()
         for number, statement in enumerate(random_sequence(seed).statements):
             where = f"seed {seed}, statement {number}: {statement}"
-            error = ours(spark, statement.replace("{t}", f"delta.`{mine}`"))
+            condition = ours(spark, statement.replace("{t}", f"delta.`{mine}`"))
             expected = theirs(delta_spark, statement.replace("{t}", f"delta.`{other}`"))
-            if (error in EARLIER and expected is None) or (expected and expected.startswith("INTERNAL_ERROR")):
+            if (condition in EARLIER and expected is None) or (expected and expected.startswith("INTERNAL_ERROR")):
                 break
-            assert (error is None) == (expected is None), f"{where}: {error} instead of {expected}"
+            assert (condition is None) == (expected is None), f"{where}: {condition} instead of {expected}"
             if expected is not None and number == 0:
                 break
             compared, refused = compared + 1, refused + (expected is not None)

@@ -1,8 +1,9 @@
 """Writers, mergers, readers and a follower on one table behind a store that fails at random, and
-processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in `tests`, runs
-one. Each process writes a line of JSON for what it begins and what becomes of it. At the end the
-table is read without faults: every acknowledged row is there once, no row twice, and a failed write
-is there as a whole or not at all.
+processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in the directory
+`tests`, runs one.
+
+At the end the table is read without faults: every acknowledged row is there once, no row twice, and
+a failed write is there as a whole or not at all.
 """
 
 from __future__ import annotations

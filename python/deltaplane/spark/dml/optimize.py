@@ -87,7 +87,9 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
 
             yield from arrange(location, options, spec, memory, batches)
 
-        outcomes, refusals = run_tasks(_spread(spark, [group.to_bytes() for group in job.groups()]), task, (location, options))
+        outcomes, refusals = run_tasks(
+            _spread(spark, [group.to_bytes() for group in job.groups()]), task, (location, options)
+        )
         done = [job.adopt(_native.MovedGroup(outcome)) for outcome in outcomes]
         raise_refusal(refusals, location)
         yield from done

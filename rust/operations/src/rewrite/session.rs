@@ -230,7 +230,7 @@ fn refuse<T>(state: &mut State, unchanged: State, step: &str) -> Result<T> {
 
 /// A step that the command's state doesn't have.
 fn wrong_state(state: &State, step: &str) -> Error {
-    let (problem, remedy) = match state {
+    let (actual, remedy) = match state {
         State::Begun(_) => ("has no complete files", "call finish() first"),
         State::Selected(_) => (
             "has selected its rows, and its files aren't complete",
@@ -239,7 +239,7 @@ fn wrong_state(state: &State, step: &str) -> Error {
         State::Staged(_) => ("has complete files", "commit or abort it, and begin another one"),
         State::Ended => ("has ended", "begin another one"),
     };
-    Error::invalid_argument(format!("this command {problem}, so it can't {step}: {remedy}"))
+    Error::invalid_argument(format!("this command {actual}, so it can't {step}: {remedy}"))
 }
 
 #[cfg(test)]
