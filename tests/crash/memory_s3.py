@@ -23,6 +23,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 DAY_SECONDS = 24 * 3600.0
+# Names that are random in each run.
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PAGE = 1000
 
 
@@ -41,13 +43,23 @@ Bucket = dict[str, Stored]
 @dataclass
 class Client:
     """The calls of one access key, and the call that gets no answer, though the server may have
-    executed it. From then on the client is `dead`, unless it `lives_on`."""
+    executed it. From then on the client is `dead`, unless it `lives_on`.
 
-    fails_at: int | None = None
+    `fails_at` is a call in the form of `in_every_run`, and its number among the calls of this form:
+    a client makes some calls side by side, so their order differs from run to run.
+    """
+
+    fails_at: tuple[str, int] | None = None
     does_it: bool = True
     lives_on: bool = False
     calls: list[str] = field(default_factory=list)
     dead: bool = False
+
+
+def in_every_run(call: str) -> str:
+    """A call without its bucket and without random parts of names."""
+    method, _, path = call.partition(" ")
+    return f"{method} {UUID.sub('UUID', path.lstrip('/').partition('/')[2])}"
 
 
 class Answer(Exception):
@@ -238,7 +250,9 @@ class _Handler(BaseHTTPRequestHandler):
         if client is not None:
             with state.lock:
                 client.calls.append(f"{self.command} {self.path}")
-                fails = len(client.calls) == client.fails_at
+                form = in_every_run(client.calls[-1])
+                number = sum(in_every_run(call) == form for call in client.calls)
+                fails = client.fails_at == (form, number)
                 silent, does_it = client.dead or fails, not client.dead and (not fails or client.does_it)
                 client.dead = client.dead or (fails and not client.lives_on)
         else:

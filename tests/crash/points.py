@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import re
 import sys
 import tempfile
 import time
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crash.memory_s3 import Bucket, MemoryS3, memory_s3
+from crash.memory_s3 import UUID, Bucket, MemoryS3, in_every_run, memory_s3
 from crash.operations import OPERATIONS, Base, Operation
 from deltaplane import DeltaTable
 from deltaplane.exceptions import DeltaError, FileMissingError, StoreUnavailableError, VersionNotFoundError
@@ -27,8 +26,6 @@ from verifier import problems
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "docs" / "reliability" / "crash_points.json"
-# Names that are random in each run.
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITES = ("PUT", "POST", "DELETE")
 COUNTING = "delta.requireCheckpointProtectionBeforeVersion"
 # Approximate number of points per operation in a short run.
@@ -123,11 +120,16 @@ class Points:
 
     # --- one point ----------------------------------------------------------------------------------------------------
 
+    def point(self, call: int) -> tuple[str, int]:
+        """A call by its form, and its number among the calls of this form."""
+        forms = [in_every_run(text) for text in self.calls[:call]]
+        return forms[-1], forms.count(forms[-1])
+
     def crash(self, call: int, does_it: bool) -> str:
         """Stops the process's store at a call; returns the state that others find: old, new, or
         between for an operation of several steps."""
         bucket = self.server.bucket(self.before)
-        client, options = self.server.client(fails_at=call, does_it=does_it)
+        client, options = self.server.client(fails_at=self.point(call), does_it=does_it)
         error = attempt(self.operation, f"s3://{bucket}/t", options)
         assert client.dead, f"{self.operation.name} made {len(client.calls)} calls this time"
         if error is not None:
@@ -185,7 +187,7 @@ class Points:
         """One call gets no answer in a surviving process: the operation succeeds, or reports the
         store and did nothing."""
         bucket = self.server.bucket(self.before)
-        _, options = self.server.client(fails_at=call, does_it=does_it, lives_on=True)
+        _, options = self.server.client(fails_at=self.point(call), does_it=does_it, lives_on=True)
         error = attempt(self.operation, f"s3://{bucket}/t", options)
         seen = self.seen(bucket)
         outcome = self.outcome(seen)

@@ -25,7 +25,7 @@ def classes_of_kinds(text: str) -> dict[str, str]:
 
 def test_python_and_rust_rule_out_the_commit_after_the_same_errors() -> None:
     errors = (repo.ROOT / "rust/error/src/lib.rs").read_text()
-    classes = classes_of_kinds((repo.ROOT / "rust/python/src/errors.rs").read_text())
+    classes = classes_of_kinds((repo.ROOT / "rust/operations/src/error_classes.rs").read_text())
     ruled_out = kinds_of("rules_out_commit", errors) | kinds_of("is_conflict", errors)
     assert len(classes) > 20
     assert len(ruled_out) > 8

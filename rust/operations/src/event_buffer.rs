@@ -32,6 +32,16 @@ impl Event {
     pub fn dotted_target(&self) -> String {
         self.target.replacen('_', ".", 1).replace("::", ".")
     }
+
+    /// Its severity as loggers number it: 10 for details, 20, 30 for warnings, 40 for errors.
+    pub fn severity(&self) -> u8 {
+        match self.level {
+            Level::Error => 40,
+            Level::Warn => 30,
+            Level::Info => 20,
+            Level::Debug | Level::Trace => 10,
+        }
+    }
 }
 
 static EVENTS: Mutex<VecDeque<Event>> = Mutex::new(VecDeque::new());
@@ -98,6 +108,7 @@ mod tests {
         let last = events.last().unwrap();
         assert_eq!(last.text, format!("number {MOST}"));
         assert_eq!(last.dotted_target(), "deltaplane.log.events_test");
+        assert_eq!(last.severity(), 20);
         assert!(events.iter().all(|e| e.text != "number 0"));
     }
 }

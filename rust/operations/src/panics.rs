@@ -15,7 +15,9 @@ thread_local! {
 pub fn note_places() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
-        let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line()));
+        let place = panic
+            .location()
+            .map(|source| format!("{}:{}", source.file(), source.line()));
         let _ = PLACE.try_with(|last| last.try_borrow_mut().map(|mut last| *last = place));
         before(panic);
     }));

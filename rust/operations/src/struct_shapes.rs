@@ -64,6 +64,11 @@ macro_rules! shapes {
 
 /// The fields of every request and result by its struct's name.
 pub fn requests_and_results() -> BTreeMap<&'static str, &'static [&'static str]> {
+    shapes().map(|shape| (shape.name, shape.fields)).collect()
+}
+
+/// The shape of each request and result that is a struct.
+fn shapes() -> impl Iterator<Item = Shape> {
     let requests = shapes![
         log::AlterRequest,
         log::CloneRequest,
@@ -118,8 +123,7 @@ pub fn requests_and_results() -> BTreeMap<&'static str, &'static [&'static str]>
         rewrite::tasks::TaskSpec,
         write_job::Spec,
     ];
-    let all = requests.into_iter().chain(results).chain(specs);
-    all.flatten().map(|shape| (shape.name, shape.fields)).collect()
+    requests.into_iter().chain(results).chain(specs).flatten()
 }
 
 #[cfg(test)]
@@ -135,7 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn every_request_and_result_is_a_struct_of_its_own_name() {
-        assert_eq!(requests_and_results().len(), 15 + 26 + 7);
+    fn every_request_and_result_is_a_struct_and_those_of_one_name_have_the_same_fields() {
+        assert_eq!(shapes().count(), 15 + 26 + 7);
+        let by_name = requests_and_results();
+        for shape in shapes() {
+            assert_eq!(by_name.get(shape.name), Some(&shape.fields), "{}", shape.name);
+        }
     }
 }

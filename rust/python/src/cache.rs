@@ -21,14 +21,14 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
 /// What is in a directory's cache.
 #[boundary]
 pub(crate) fn cache_contents(path: PathBuf) -> Result<Contents> {
-    let found = store::cache_contents(&path)?;
-    let tables = found.tables.into_iter();
+    let contents = store::cache_contents(&path)?;
+    let tables = contents.tables.into_iter();
     let tables = tables.map(|(name, t)| (name, (t.entries, t.size_bytes))).collect();
     Ok((
-        found.entries,
-        found.size_bytes,
-        found.drafts,
-        found.oldest_use_ms,
+        contents.entries,
+        contents.size_bytes,
+        contents.drafts,
+        contents.oldest_use_ms,
         tables,
     ))
 }

@@ -1,11 +1,13 @@
 //! Errors of the core as Python exceptions: a class for each kind.
 
-use deltaplane_error::{Error, Kind, OtherCommit};
+use deltaplane_error::{Error, Kind, OtherCommit, Result};
 use deltaplane_operations::error_classes::class_name;
 use deltaplane_operations::panics::caught;
+use pyo3::call::PyCallArgs;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 
 use crate::events;
 
@@ -48,6 +50,27 @@ pub(crate) fn kind_of(py: Python<'_>, e: &PyErr) -> Option<Kind> {
     PYTHON_KINDS.iter().copied().find(|kind| is(kind).unwrap_or(false))
 }
 
+/// Calls a function of a Python module. Only errors of ours keep their text: any other may show
+/// what it failed with, and that may be a secret. `failed` makes the error for the exception's
+/// class.
+pub(crate) fn call_module<T: for<'py> FromPyObjectOwned<'py>>(
+    module: &str,
+    function: &str,
+    arguments: impl for<'py> PyCallArgs<'py>,
+    failed: impl FnOnce(&Bound<'_, PyType>) -> Error,
+) -> Result<T> {
+    Python::attach(|py| {
+        let answer = || {
+            let answer = py.import(module)?.getattr(function)?.call1(arguments)?;
+            answer.extract().map_err(Into::into)
+        };
+        answer().map_err(|e: PyErr| match kind_of(py, &e) {
+            Some(kind) => Error::new(kind, e.value(py).to_string()),
+            None => failed(&e.get_type(py)),
+        })
+    })
+}
+
 /// The exception for an error of the core.
 pub(crate) fn to_python(e: &Error) -> PyErr {
     Python::attach(|py| build(py, e).unwrap_or_else(|_| PyRuntimeError::new_err(e.to_string())))
@@ -62,7 +85,7 @@ pub(crate) fn guard<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
 
 /// Runs work of the core without the GIL, delivers its events and raises its error. `#[boundary]`
 /// puts it around every function that returns the core's `Result`.
-pub(crate) fn run<T: Send>(work: impl FnOnce() -> deltaplane_error::Result<T> + Send) -> PyResult<T> {
+pub(crate) fn run<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     Python::attach(|py| {
         let done = py.detach(work);
         events::deliver(py);

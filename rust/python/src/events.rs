@@ -4,7 +4,6 @@
 //! core returns.
 
 use deltaplane_operations::event_buffer::{self, Event};
-use log::Level;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -36,12 +35,7 @@ fn logger<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 /// Gives one event to its logger.
 fn handle(py: Python<'_>, event: &Event) -> PyResult<()> {
     let name = event.dotted_target();
-    let level = match event.level {
-        Level::Error => 40,
-        Level::Warn => 30,
-        Level::Info => 20,
-        Level::Debug | Level::Trace => 10,
-    };
+    let level = event.severity();
     let logger = logger(py, &name)?;
     if !logger
         .call_method1(intern!(py, "isEnabledFor"), (level,))?

@@ -12,6 +12,7 @@ use deltaplane_log::{
 use deltaplane_operations::file_inventory::{common_schema, inventory as objects_of};
 use deltaplane_operations::table_check::check_rows as check_all_rows;
 use deltaplane_store::block_on;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 
 use crate::errors::kind_of;
@@ -40,20 +41,32 @@ pub(crate) fn vacuum(
     })
 }
 
-/// A function of the caller's that deletes; an error of ours stays what it is.
-fn deleting(function: Py<PyAny>) -> Deletes {
-    Arc::new(move |keys| {
-        Python::attach(|py| {
-            let done = function.call1(py, (keys,)).and_then(|done| done.extract::<bool>(py));
-            done.map_err(|e| of_tasks(py, &e, "deleting by tasks failed, vacuum again to go on"))
+/// Has a function of the caller's work on files by tasks; an error of ours stays what it is.
+fn by_tasks<A, T>(function: &Py<PyAny>, files: A, problem: &str) -> Result<T>
+where
+    A: for<'py> IntoPyObject<'py>,
+    T: for<'py> FromPyObjectOwned<'py>,
+{
+    Python::attach(|py| {
+        let done = function
+            .call1(py, (files,))
+            .and_then(|done| done.extract(py).map_err(Into::into));
+        done.map_err(|e| {
+            let kind = kind_of(py, &e).unwrap_or(Kind::StoreUnavailable);
+            Error::new(kind, format!("{problem}: {}", e.value(py)))
         })
     })
 }
 
-/// What failed where others did the work.
-fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
-    let kind = kind_of(py, e).unwrap_or(Kind::StoreUnavailable);
-    Error::new(kind, format!("{what}: {}", e.value(py)))
+/// A function of the caller's that deletes files.
+fn deleting(function: Py<PyAny>) -> Deletes {
+    Arc::new(move |keys| by_tasks(&function, keys, "deleting by tasks failed, vacuum again to go on"))
+}
+
+/// A function of the caller's that copies files.
+fn copying(function: Py<PyAny>) -> Copies {
+    let problem = "copying by tasks failed, nothing of the clone is visible";
+    Arc::new(move |files| by_tasks(&function, files, problem))
 }
 
 /// Goes back to an older version; returns the version that it made and metrics.
@@ -122,17 +135,6 @@ pub(crate) fn clone_table(
         };
         let copies = copies.map(copying);
         block_on(deltaplane_log::clone_table(&source, &target, &request.0, tell, copies)).map(Record)
-    })
-}
-
-/// A function of the caller's that copies; an error of ours stays what it is.
-fn copying(function: Py<PyAny>) -> Copies {
-    Arc::new(move |files| {
-        Python::attach(|py| {
-            let done = function.call1(py, (files,));
-            let done = done.and_then(|done| done.extract::<Option<Vec<u64>>>(py));
-            done.map_err(|e| of_tasks(py, &e, "copying by tasks failed, nothing of the clone is visible"))
-        })
     })
 }
 

@@ -33,7 +33,7 @@ impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let class = object.get_type().name()?.to_string();
-        let refused = |found: String| Err(to_python(&Error::invalid_argument(found)));
+        let refused = |problem: String| Err(to_python(&Error::invalid_argument(problem)));
         match Shape::of::<T>() {
             Some(shape) if shape.name != class => {
                 refused(format!("a {class} was passed where a {} is needed", shape.name))

@@ -107,13 +107,8 @@ impl Rewrite {
 
     /// Takes over what tasks on other machines did.
     fn adopt(&self, outcomes: Vec<PyRef<'_, TaskOutcome>>) -> PyResult<()> {
-        let outcomes: Vec<Outcome> = outcomes.iter().map(|outcome| outcome.0.clone()).collect();
-        run(|| {
-            self.0.selected(|selected| {
-                outcomes.into_iter().for_each(|outcome| selected.adopt(outcome));
-                Ok(())
-            })
-        })
+        let outcomes = outcomes.iter().map(|outcome| outcome.0.clone()).collect();
+        run(|| self.0.adopt(outcomes))
     }
 
     /// Selects the rows that a stream names by `_file` and `_row`; returns how many.
@@ -272,10 +267,6 @@ impl TaskOutcome {
 /// `inserts` says that the rows are new in the table: identity columns that they lack are filled
 /// from the range of the task's number.
 #[boundary]
-#[allow(
-    clippy::too_many_arguments,
-    reason = "each is a part of a task that travels by itself"
-)]
 pub(crate) fn write_rows(
     location: &str,
     options: Options,

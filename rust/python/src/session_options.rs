@@ -4,56 +4,33 @@
 use std::collections::HashMap;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_store::{Location, Options, Store};
-use pyo3::prelude::*;
+use deltaplane_store::{Session, Store, open_in_session};
+use pyo3::call::PyCallArgs;
+use pyo3::conversion::FromPyObjectOwned;
 
-use crate::errors::kind_of;
+use crate::errors::call_module;
 use crate::log_store::python_is_called;
 
-const MODULE: &str = "deltaplane.io.session_options";
+struct PythonSession;
 
 /// Opens the store of a location. Options of the call precede those of the session.
 pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
-    let parsed = Location::parse(location)?;
-    let options = options.unwrap_or_default();
-    let translated = options
-        .keys()
-        .any(|key| key.starts_with("fs.") || key.starts_with("google.cloud."));
-    // Paths of the local disk have no options but the given ones.
-    if !translated && !location.contains("://") {
-        return Store::open(&parsed, &Options::new(options));
-    }
-    python_is_called();
-    let merged: HashMap<String, String> = call("merged", |function| function.call1((location, options))?.extract())?;
-    Store::open(&parsed, &Options::new(merged)).map_err(|e| advised(e, location))
+    open_in_session(location, options.unwrap_or_default(), &PythonSession)
 }
 
-/// Adds the names of the session's settings to an error that names storage options.
-fn advised(error: Error, location: &str) -> Error {
-    let advice: Result<Option<String>> = call("advice", |function| {
-        function.call1((location, error.message()))?.extract()
-    });
-    match advice {
-        Ok(Some(advice)) => {
-            let text = format!("{}; {advice}", error.message());
-            Error::new(error.kind(), text).with_table(location)
-        }
-        _ => error,
+impl Session for PythonSession {
+    fn merged(&self, location: &str, options: HashMap<String, String>) -> Result<HashMap<String, String>> {
+        python_is_called();
+        call("merged", (location, options))
+    }
+
+    fn advice(&self, location: &str, message: &str) -> Result<Option<String>> {
+        call("advice", (location, message))
     }
 }
 
-fn call<T>(name: &str, read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
-    Python::attach(|py| {
-        let answer = py.import(MODULE).and_then(|module| module.getattr(name));
-        // Only errors of ours have a text: any other may show a setting, and that may be a secret.
-        answer
-            .and_then(|function| read(&function))
-            .map_err(|e: PyErr| match kind_of(py, &e) {
-                Some(kind) => Error::new(kind, e.value(py).to_string()),
-                None => Error::invalid_argument(format!(
-                    "the session's options for this store can't be read ({})",
-                    e.get_type(py)
-                )),
-            })
+fn call<T: for<'py> FromPyObjectOwned<'py>>(name: &str, arguments: impl for<'py> PyCallArgs<'py>) -> Result<T> {
+    call_module("deltaplane.io.session_options", name, arguments, |class| {
+        Error::invalid_argument(format!("the session's options for this store can't be read ({class})"))
     })
 }

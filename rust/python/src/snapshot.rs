@@ -200,10 +200,7 @@ impl Snapshot {
 
     fn rewrite_before_drop(&self, feature: &str) -> Result<Option<&'static str>> {
         let first = block_on(self.inner.rewrite_before_drop(feature))?;
-        Ok(first.map(|rewrite| match rewrite {
-            RewriteFirst::Purge => "purge",
-            RewriteFirst::RemoveColumnMapping => "remove_column_mapping",
-        }))
+        Ok(first.map(RewriteFirst::as_str))
     }
 
     fn commit_read(&self, request: Record<ReadRequest>) -> Result<Self> {
@@ -217,10 +214,8 @@ impl Snapshot {
 
     #[pyo3(signature = (predicate = None))]
     fn file_uris<'py>(&self, py: Python<'py>, predicate: Option<&Predicate>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(
-            py,
-            run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?.iter(),
-        )
+        let uris = run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?;
+        PyList::new(py, uris.iter())
     }
 
     fn num_files(&self) -> Result<usize> {
@@ -283,9 +278,9 @@ impl Snapshot {
     /// deletion vectors leave: what is new in this version since `base`, or with `gone` what went.
     /// Both come as this version's columns.
     fn unlike(&self, base: &Snapshot, columns: Vec<String>, gone: bool) -> Result<Scan> {
-        let (of, other) = if gone { (base, self) } else { (self, base) };
+        let (holder, other) = if gone { (base, self) } else { (self, base) };
         let others = block_on(FileSet::of(&other.inner))?;
-        Rows::of_rows_missing_in(&self.inner, &of.inner, others, columns).map(Scan::from)
+        Rows::of_rows_missing_in(&self.inner, &holder.inner, others, columns).map(Scan::from)
     }
 
     /// Samples about `rows` rows, of at most `files` files.

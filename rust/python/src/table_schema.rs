@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
+use deltaplane_error::Result;
 use deltaplane_protocol::schema::{Field, StructType, type_value};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -47,11 +47,8 @@ impl TableSchema {
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let made = self.fields.get_or_try_init(py, || {
-            let places = 0..self.schema.fields().len();
-            let fields = places.map(|place| {
-                let schema = Arc::clone(&self.schema);
-                Bound::new(py, TableField { schema, place })
-            });
+            let fields = self.schema.fields().iter();
+            let fields = fields.map(|field| Bound::new(py, TableField(field.clone())));
             PyTuple::new(py, fields.collect::<PyResult<Vec<_>>>()?).map(Bound::unbind)
         })?;
         Ok(made.bind(py).clone())
@@ -88,43 +85,32 @@ impl TableSchema {
 
 /// One column.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct TableField {
-    schema: Arc<StructType>,
-    place: usize,
-}
-
-impl TableField {
-    fn field(&self) -> Result<&Field> {
-        let field = self.schema.fields().get(self.place);
-        field.ok_or_else(|| Error::internal("a column beyond its schema"))
-    }
-}
+pub(crate) struct TableField(Field);
 
 #[boundary]
 impl TableField {
     #[getter]
-    fn name(&self) -> Result<&str> {
-        Ok(&self.field()?.name)
+    fn name(&self) -> &str {
+        &self.0.name
     }
 
     /// A primitive type's name, else the type's parts by the names of a `schemaString`.
     #[getter]
-    fn data_type(&self) -> Result<Record<Value>> {
-        Ok(Record(type_value(&self.field()?.data_type)))
+    fn data_type(&self) -> Record<Value> {
+        Record(type_value(&self.0.data_type))
     }
 
     #[getter]
-    fn nullable(&self) -> Result<bool> {
-        Ok(self.field()?.nullable)
+    fn nullable(&self) -> bool {
+        self.0.nullable
     }
 
     #[getter]
-    fn metadata(&self) -> Result<Record<&Map<String, Value>>> {
-        Ok(Record(&self.field()?.metadata))
+    fn metadata(&self) -> Record<&Map<String, Value>> {
+        Record(&self.0.metadata)
     }
 
-    fn __repr__(&self) -> Result<String> {
-        let field = self.field()?;
-        Ok(format!("TableField({}: {})", field.name, field.data_type))
+    fn __repr__(&self) -> String {
+        format!("TableField({}: {})", self.0.name, self.0.data_type)
     }
 }

@@ -56,15 +56,15 @@ impl Tail {
 
     /// The columns of the next rows, as a request takes them, if a reader with fixed columns has
     /// reached a commit with others.
-    fn next_columns(&self, at: &str) -> Result<Option<Record<TrackedColumns>>> {
-        let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
+    fn next_columns(&self, offset: &str) -> Result<Option<Record<TrackedColumns>>> {
+        let next = block_on(self.inner.next_columns(&TailOffset::parse(offset)?))?;
         Ok(next.map(Record))
     }
 
     /// The columns of rows that are read at an offset, and whether this reader shows rows with
     /// them.
-    fn columns_at(&self, at: &str) -> Result<(Record<TrackedColumns>, bool)> {
-        let columns = block_on(self.inner.columns_at(&TailOffset::parse(at)?))?;
+    fn columns_at(&self, offset: &str) -> Result<(Record<TrackedColumns>, bool)> {
+        let columns = block_on(self.inner.columns_at(&TailOffset::parse(offset)?))?;
         let shown = TrackedColumns::of(columns.version, self.inner.reading().state());
         let same = columns.shows_as(&shown)?;
         Ok((Record(columns), same))

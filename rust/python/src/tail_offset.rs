@@ -44,16 +44,12 @@ impl TailOffset {
     /// Whether nothing of the version has been read.
     #[getter]
     fn is_between_versions(&self) -> bool {
-        !self.0.is_starting_version && self.0.index == 0
+        self.0.is_between_versions()
     }
 
     /// The text of an offset in the last version of which rows were read.
     fn last_read(&self) -> String {
-        let mut offset = self.0.clone();
-        if !offset.is_starting_version && offset.index == 0 {
-            offset.version = offset.version.saturating_sub(1);
-        }
-        offset.to_text()
+        self.0.last_read().to_text()
     }
 
     fn __str__(&self) -> String {

@@ -110,10 +110,8 @@ pub(crate) fn write_files(
     task: u32,
     keep: bool,
 ) -> Result<AddedFiles> {
-    let store = match store(location, options)? {
-        store if keep => store,
-        store => store.dry_run()?,
-    };
+    let store = store(location, options)?;
+    let store = if keep { store } else { store.dry_run()? };
     block_on(write_job::write_files(store, &spec.0, data.0, task)).map(AddedFiles)
 }
 

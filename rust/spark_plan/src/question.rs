@@ -2,6 +2,8 @@
 //! text, of fields between NUL characters, and takes a byte array, a string or null: both are made
 //! and read here only.
 
+use std::collections::BTreeMap;
+
 use deltaplane_error::{Error, Result};
 
 use deltaplane_log::Snapshot;
@@ -152,6 +154,21 @@ pub struct ColumnStatistics {
     pub nulls: u64,
 }
 
+/// Statistics of a column in plain values: nulls, distinct values, least value, greatest value.
+pub type PlainStatistics = (u64, Option<u64>, Option<String>, Option<String>);
+
+impl From<(String, PlainStatistics)> for ColumnStatistics {
+    fn from((column, (nulls, distinct, low, high)): (String, PlainStatistics)) -> Self {
+        ColumnStatistics {
+            column,
+            distinct,
+            low,
+            high,
+            nulls,
+        }
+    }
+}
+
 /// The files of a scan with what `Found.java` takes beside them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundFiles<'a> {
@@ -221,8 +238,13 @@ impl Answer<'_> {
 }
 
 impl<'a> FoundFiles<'a> {
-    /// The files of a plan of this version, with statistics of columns.
-    pub fn of(snapshot: &Snapshot, plan: &'a EncodedPlan, columns: Vec<ColumnStatistics>, by_job: bool) -> Self {
+    /// The files of a plan of this version, with statistics by column.
+    pub fn of(
+        snapshot: &Snapshot,
+        plan: &'a EncodedPlan,
+        statistics: BTreeMap<String, PlainStatistics>,
+        by_job: bool,
+    ) -> Self {
         let (uri, version) = (snapshot.store().location().to_uri(), snapshot.version());
         FoundFiles {
             name: format!("`{uri}` version {version}, {} of {} files", plan.files, plan.considered),
@@ -232,7 +254,7 @@ impl<'a> FoundFiles<'a> {
             by_job,
             size_bytes: plan.size_bytes,
             rows: plan.rows,
-            columns,
+            columns: statistics.into_iter().map(Into::into).collect(),
             blob: &plan.blob,
         }
     }

@@ -57,6 +57,17 @@ pub enum Selection {
     Filters(Vec<String>, String),
 }
 
+impl Selection {
+    /// By a condition, else by filters and their time zone, else all.
+    pub fn new(predicate: Option<Expr>, filters: Option<(Vec<String>, String)>) -> Self {
+        match (predicate, filters) {
+            (Some(predicate), _) => Selection::Predicate(predicate),
+            (None, Some((filters, zone))) => Selection::Filters(filters, zone),
+            (None, None) => Selection::All,
+        }
+    }
+}
+
 /// A version's state and its log in parts: what a distributed plan begins with.
 pub struct Replay {
     version: u64,

@@ -16,6 +16,7 @@ mod per_process;
 mod plugin_store;
 mod retry;
 mod runtime;
+mod session;
 mod store;
 mod stores;
 
@@ -31,5 +32,6 @@ pub use object_store::path::Path as ObjectPath;
 pub use options::Options;
 pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
 pub use runtime::{block_on, handle};
+pub use session::{Session, open_in_session};
 pub use store::{Store, Upload};
 pub use stores::{Opener, register_scheme};

@@ -2,9 +2,8 @@
 processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in the directory
 `tests`, runs one.
 
-Each process writes a line of JSON for what it begins and what becomes of it. At the end the table
-is read without faults: every acknowledged row is there once, no row twice, and a failed write is
-there as a whole or not at all.
+At the end the table is read without faults: every acknowledged row is there once, no row twice, and
+a failed write is there as a whole or not at all.
 """
 
 from __future__ import annotations

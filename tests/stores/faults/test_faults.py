@@ -140,8 +140,8 @@ def table(remote: Remote) -> str:
 
 
 def ids(location: str, options: dict[str, str]) -> list[int]:
-    found = DeltaTable(location, storage_options=options).to_pyarrow_table()
-    return sorted(int(value.as_py()) for value in found["id"])
+    rows = DeltaTable(location, storage_options=options).to_pyarrow_table()
+    return sorted(int(value.as_py()) for value in rows["id"])
 
 
 READS = {

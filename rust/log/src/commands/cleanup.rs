@@ -111,7 +111,14 @@ async fn classic_copy(store: &Store, checkpoint: &CheckpointFiles) -> Result<()>
     };
     if top.kind == (LogFile::UuidCheckpoint { json: false }) {
         let bytes = store.read_listed(&listed(top)).await?;
-        store.put(&paths::classic_checkpoint(checkpoint.version), bytes).await?;
+        let copy = paths::classic_checkpoint(checkpoint.version);
+        store.put(&copy, bytes).await?;
+        // Another clean-up may have deleted the original meanwhile, and its sidecars: it didn't
+        // know of the copy, which nobody can use then.
+        match store.head(&listed(top).key).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => delete(store, &copy).await?,
+            original => drop(original?),
+        }
     }
     Ok(())
 }

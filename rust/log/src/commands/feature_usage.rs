@@ -57,6 +57,16 @@ pub enum RewriteFirst {
     RemoveColumnMapping,
 }
 
+impl RewriteFirst {
+    /// The command that does it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RewriteFirst::Purge => "purge",
+            RewriteFirst::RemoveColumnMapping => "remove_column_mapping",
+        }
+    }
+}
+
 /// The rewrite that this drop needs; `None` if files can stay as they are.
 pub(crate) async fn rewrite_first(snapshot: &Snapshot, dropped: &Dropped) -> Result<Option<RewriteFirst>> {
     if dropped.rewrite.is_some() && count(snapshot, |_, _| true).await? > 0 {

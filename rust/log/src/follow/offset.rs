@@ -43,6 +43,19 @@ impl TailOffset {
         serde_json::json!(self).to_string()
     }
 
+    /// Whether nothing of its version has been read.
+    pub fn is_between_versions(&self) -> bool {
+        !self.is_starting_version && self.index == 0
+    }
+
+    /// An offset in the last version of which rows were read.
+    pub fn last_read(&self) -> Self {
+        TailOffset {
+            version: self.version.saturating_sub(u64::from(self.is_between_versions())),
+            ..self.clone()
+        }
+    }
+
     /// After a version.
     pub(crate) fn behind(&self, version: u64) -> Self {
         TailOffset {

@@ -88,11 +88,11 @@ impl Snapshot {
     ) -> Result<Result<Self, Option<Error>>> {
         let mut damage = None;
         for files in candidates {
-            let found = files.version;
+            let checkpoint_version = files.version;
             match Self::from_checkpoint(store, names, files, version, lines).await? {
                 Ok(from) => return Ok(Ok(from)),
                 Err(e) => {
-                    warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one");
+                    warn!(version = checkpoint_version, error = %e, "a checkpoint can't be used, trying an older one");
                     damage = damage.or(Some(e));
                 }
             }
@@ -191,8 +191,8 @@ impl Snapshot {
         let mut candidates = complete_checkpoints(&names, Some(self.version()));
         // Best first: those before the damaged one were no better, or didn't exist at the opening.
         // A missing one was cleaned up, and newer ones replace it.
-        if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
-            candidates.drain(..=at).for_each(drop);
+        if let Some(index) = candidates.iter().position(|c| c.files == bad.files) {
+            candidates.drain(..=index).for_each(drop);
         }
         let (store, version, lines) = (self.store(), Some(self.version()), FileLines::Retained);
         match Self::from_best(store, &names, candidates, version, lines).await? {
@@ -276,10 +276,10 @@ fn with_damage(e: Error, damage: Option<Error>) -> Error {
         return e;
     };
     let text = format!("{}; a checkpoint can't be used: {message}", e.message());
-    let found = Error::corrupt_log(text).with_path(path);
+    let error = Error::corrupt_log(text).with_path(path);
     match e.version() {
-        Some(version) => found.with_version(version),
-        None => found,
+        Some(version) => error.with_version(version),
+        None => error,
     }
 }
 

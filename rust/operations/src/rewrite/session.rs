@@ -9,6 +9,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_log::{DryRun, RewriteRequest, Snapshot};
 use serde_json::Value;
 
+use super::tasks::Outcome;
 use super::{Command, FileSummary, Rewrite, Selected, Staged};
 
 /// A command and its state. Its new files are deleted when it is dropped uncommitted.
@@ -96,6 +97,17 @@ impl Session {
             State::Selected(selected) => step(selected),
             other => Err(wrong_state(other, "read or write rows")),
         }
+    }
+
+    /// Takes over what tasks on other machines did.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the command's files are complete.
+    pub fn adopt(&self, outcomes: Vec<Outcome>) -> Result<()> {
+        self.selected(|selected| {
+            outcomes.into_iter().for_each(|outcome| selected.adopt(outcome));
+            Ok(())
+        })
     }
 
     /// A fact that a command keeps once its files are complete.
@@ -218,7 +230,7 @@ fn refuse<T>(state: &mut State, unchanged: State, step: &str) -> Result<T> {
 
 /// A step that the command's state doesn't have.
 fn wrong_state(state: &State, step: &str) -> Error {
-    let (found, remedy) = match state {
+    let (actual, remedy) = match state {
         State::Begun(_) => ("has no complete files", "call finish() first"),
         State::Selected(_) => (
             "has selected its rows, and its files aren't complete",
@@ -227,7 +239,7 @@ fn wrong_state(state: &State, step: &str) -> Error {
         State::Staged(_) => ("has complete files", "commit or abort it, and begin another one"),
         State::Ended => ("has ended", "begin another one"),
     };
-    Error::invalid_argument(format!("this command {found}, so it can't {step}: {remedy}"))
+    Error::invalid_argument(format!("this command {actual}, so it can't {step}: {remedy}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_spark_plan::plan::{self, EncodedPlan, Files};
-use deltaplane_spark_plan::question::{Answer, ColumnStatistics, FoundFiles, JvmValue, PlainQuestion, Question};
+use deltaplane_spark_plan::question::{Answer, FoundFiles, JvmValue, PlainQuestion, PlainStatistics, Question};
 use deltaplane_spark_plan::relation_schema;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
@@ -60,9 +60,6 @@ pub(crate) fn spark_question(text: &str) -> Result<Record<PlainQuestion>> {
     Question::parse(text).map(|question| Record(question.into()))
 }
 
-/// Statistics of a column: nulls, distinct values, least value, greatest value.
-type Statistics = (u64, Option<u64>, Option<String>, Option<String>);
-
 /// An answer to the JVM's file index.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct SparkAnswer(JvmValue);
@@ -110,18 +107,10 @@ impl SparkAnswer {
     fn found(
         snapshot: &Snapshot,
         plan: &SparkPlan,
-        statistics: BTreeMap<String, Statistics>,
+        statistics: BTreeMap<String, PlainStatistics>,
         by_job: bool,
     ) -> Result<Self> {
-        let statistics = statistics.into_iter();
-        let columns = statistics.map(|(column, (nulls, distinct, low, high))| ColumnStatistics {
-            column,
-            distinct,
-            low,
-            high,
-            nulls,
-        });
-        let files = FoundFiles::of(&snapshot.inner, &plan.encoded, columns.collect(), by_job);
+        let files = FoundFiles::of(&snapshot.inner, &plan.encoded, statistics, by_job);
         encoded(&Answer::Found(files))
     }
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::snapshot::{Options, Snapshot, store};
 use crate::values::added_files::AddedFiles;
-use crate::values::predicate::Predicate;
+use crate::values::predicate::{Predicate, expr};
 
 fn parts(parts: &[CorePart]) -> Vec<ReplayPart> {
     parts.iter().cloned().map(ReplayPart).collect()
@@ -81,11 +81,7 @@ impl Replay {
         predicate: Option<&Predicate>,
         filters: Option<(Vec<String>, String)>,
     ) -> Result<ReplayPlan> {
-        let selection = match (predicate, filters) {
-            (Some(predicate), _) => Selection::Predicate(predicate.0.clone()),
-            (None, Some((filters, zone))) => Selection::Filters(filters, zone),
-            (None, None) => Selection::All,
-        };
+        let selection = Selection::new(expr(predicate).cloned(), filters);
         self.0.plan(selection, show, files).map(ReplayPlan)
     }
 }

@@ -28,13 +28,13 @@ const PARALLEL_REQUESTS: usize = 8;
 
 pub(super) struct Cached {
     inner: Arc<dyn Backend>,
-    of: Arc<Of>,
+    entries: Arc<Entries>,
     data: bool,
     requests: Semaphore,
 }
 
 /// The shelf with the entries, and the prefix of their names.
-struct Of {
+struct Entries {
     shelf: Shelf,
     place: Place,
 }
@@ -59,7 +59,7 @@ impl Tagged {
     }
 }
 
-impl Of {
+impl Entries {
     fn name(&self, object: &Tagged, block: u64) -> Name {
         let (size, block) = (object.size_bytes.to_string(), block.to_string());
         let place = [self.place.location.as_str(), &self.place.settings];
@@ -97,7 +97,7 @@ impl Cached {
         let shelf = Shelf::new(&settings.dir, settings.bytes);
         Cached {
             inner,
-            of: Arc::new(Of { shelf, place }),
+            entries: Arc::new(Entries { shelf, place }),
             data: settings.data,
             requests: Semaphore::new(PARALLEL_REQUESTS),
         }
@@ -117,7 +117,7 @@ impl Cached {
         let Some(wanted) = ranges.iter().cloned().map(Wanted::new).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let (here, asked) = (Arc::clone(&self.of), tagged.clone());
+        let (here, asked) = (Arc::clone(&self.entries), tagged.clone());
         let (wanted, missing) = blocking(move || {
             let mut wanted = wanted;
             let missing = match here.shelf.is_usable() {
@@ -156,7 +156,7 @@ impl Cached {
         for part in parts.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
             part.take_from(span.start, &bytes);
         }
-        let (here, object) = (Arc::clone(&self.of), object.clone());
+        let (here, object) = (Arc::clone(&self.entries), object.clone());
         blocking(move || {
             here.keep(&object, &run, &bytes);
             Ok(())

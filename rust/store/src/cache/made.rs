@@ -58,12 +58,12 @@ impl CopyInfo {
 }
 
 /// The shelf with the entries, and the prefix of their names.
-struct Of {
+struct Entries {
     shelf: Shelf,
     place: Place,
 }
 
-impl Of {
+impl Entries {
     /// The entry that describes a whole file.
     fn whole(&self, key: &str) -> Name {
         Name::new([self.place.location.as_str(), &self.place.settings, MADE, key])
@@ -94,12 +94,12 @@ impl Of {
     }
 }
 
-pub(super) struct Made(Arc<Of>);
+pub(super) struct Made(Arc<Entries>);
 
 impl Made {
     pub(super) fn new(place: Place, settings: &Settings) -> Self {
         let shelf = Shelf::new(&settings.dir, settings.bytes);
-        Made(Arc::new(Of { shelf, place }))
+        Made(Arc::new(Entries { shelf, place }))
     }
 }
 
@@ -178,7 +178,7 @@ impl Backend for Made {
         let is_usable = blocking(move || Ok(here.shelf.is_usable())).await?;
         match is_usable {
             true => Ok(Box::new(Making {
-                of: Arc::clone(&self.0),
+                entries: Arc::clone(&self.0),
                 key: key.to_owned(),
                 making: Uuid::new_v4().as_u128(),
                 held: BytesMut::new(),
@@ -196,7 +196,7 @@ impl Backend for Made {
 /// A file being written, block by block. An unfinished one leaves blocks without a description,
 /// which are evicted.
 struct Making {
-    of: Arc<Of>,
+    entries: Arc<Entries>,
     key: String,
     making: u128,
     held: BytesMut,
@@ -206,10 +206,10 @@ struct Making {
 
 impl Making {
     async fn keep(&mut self, body: Bytes) -> Result<()> {
-        let (of, name) = (Arc::clone(&self.of), self.of.block(self.making, self.blocks));
+        let (entries, name) = (Arc::clone(&self.entries), self.entries.block(self.making, self.blocks));
         self.blocks += 1;
         blocking(move || {
-            of.shelf.put(&name, &body);
+            entries.shelf.put(&name, &body);
             Ok(())
         })
         .await
@@ -239,7 +239,7 @@ impl Sink for Making {
             size_bytes: self.size_bytes,
         };
         blocking(move || {
-            self.of.shelf.put(&self.of.whole(&self.key), &copy.to_bytes());
+            self.entries.shelf.put(&self.entries.whole(&self.key), &copy.to_bytes());
             Ok(())
         })
         .await

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use deltaplane_error::{Kind, Result};
+use deltaplane_error::Result;
 use lru::LruCache;
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -111,10 +111,18 @@ impl InMemory {
     }
 
     /// `None` for an object that isn't a file of the log, or has no identity.
-    fn name(&self, of: &ObjectInfo) -> Option<Name> {
-        let is_log = of.key.strip_prefix(LOG_DIR).is_some_and(|below| below.starts_with('/'));
-        let tag = of.strong_tag().filter(|_| is_log && of.size_bytes > 0)?;
-        Some((Arc::clone(&self.place), of.key.clone(), tag.to_owned(), of.size_bytes))
+    fn name(&self, object: &ObjectInfo) -> Option<Name> {
+        let is_log = object
+            .key
+            .strip_prefix(LOG_DIR)
+            .is_some_and(|below| below.starts_with('/'));
+        let tag = object.strong_tag().filter(|_| is_log && object.size_bytes > 0)?;
+        Some((
+            Arc::clone(&self.place),
+            object.key.clone(),
+            tag.to_owned(),
+            object.size_bytes,
+        ))
     }
 
     fn has_room(&self, range: &Range<u64>) -> bool {
@@ -122,8 +130,8 @@ impl InMemory {
     }
 
     /// Parts of the exact object, those that are missing by one call of the store.
-    async fn parts(&self, name: &Name, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let within = |r: &Range<u64>| r.start..r.end.min(of.size_bytes);
+    async fn parts(&self, name: &Name, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let within = |r: &Range<u64>| r.start..r.end.min(object.size_bytes);
         let mut parts: Vec<Option<Bytes>> = {
             let mut recent = recent();
             ranges.iter().map(|r| recent.get(name, &within(r))).collect()
@@ -132,7 +140,7 @@ impl InMemory {
         let missing: Vec<Range<u64>> = ranges.iter().zip(&parts).filter_map(lacks).collect();
         let mut read = match missing.is_empty() {
             true => Vec::new(),
-            false => self.inner.read_parts(of, &missing).await?,
+            false => self.inner.read_parts(object, &missing).await?,
         }
         .into_iter();
         for (part, range) in parts.iter_mut().zip(ranges) {
@@ -174,17 +182,22 @@ impl Backend for InMemory {
         self.inner.read(key).await
     }
 
-    async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
-        let whole = 0..of.size_bytes;
-        let Some(name) = self.name(of).filter(|_| self.has_room(&whole)) else {
-            return self.inner.read_listed(of).await;
+    async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
+        let whole = 0..object.size_bytes;
+        let Some(name) = self.name(object).filter(|_| self.has_room(&whole)) else {
+            return self.inner.read_listed(object).await;
         };
-        match self.parts(&name, of, std::slice::from_ref(&whole)).await {
-            Ok(parts) => Ok(parts.into_iter().next().unwrap_or_default()),
-            // Another object has the name now: this method may return that one.
-            Err(e) if e.kind() == Kind::ObjectNotFound => self.inner.read_listed(of).await,
-            Err(e) => Err(e),
+        let known = recent().get(&name, &whole);
+        if let Some(bytes) = known {
+            return Ok(bytes);
         }
+        // The store's own read of a whole object: it may return another object that has the name
+        // now, which is then of another length and judged by the caller.
+        let bytes = self.inner.read_listed(object).await?;
+        if bytes.len() as u64 == object.size_bytes {
+            recent().put(&name, 0, &bytes, self.most);
+        }
+        Ok(bytes)
     }
 
     async fn read_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
@@ -195,17 +208,17 @@ impl Backend for InMemory {
         self.inner.read_range(key, range).await
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let parts = self.read_parts(of, std::slice::from_ref(&range)).await?;
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let parts = self.read_parts(object, std::slice::from_ref(&range)).await?;
         Ok(parts.into_iter().next().unwrap_or_default())
     }
 
-    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // The store judges ranges that are empty or begin beyond the end.
-        let is_plain = |r: &Range<u64>| r.start < r.end && r.start < of.size_bytes;
-        match self.name(of).filter(|_| ranges.iter().all(is_plain)) {
-            Some(name) => self.parts(&name, of, ranges).await,
-            None => self.inner.read_parts(of, ranges).await,
+        let is_plain = |r: &Range<u64>| r.start < r.end && r.start < object.size_bytes;
+        match self.name(object).filter(|_| ranges.iter().all(is_plain)) {
+            Some(name) => self.parts(&name, object, ranges).await,
+            None => self.inner.read_parts(object, ranges).await,
         }
     }
 
@@ -221,8 +234,8 @@ impl Backend for InMemory {
         self.inner.put_if_absent(key, bytes).await
     }
 
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
-        self.inner.put_if_absent_again(key, bytes, kept).await
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, draft: &mut PutDraft) -> Result<PutOutcome> {
+        self.inner.put_if_absent_again(key, bytes, draft).await
     }
 
     async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
@@ -307,10 +320,10 @@ mod tests {
             (39..41, false),
             (95..100, true),
         ] {
-            let found = recent.get(&name("a"), &range);
+            let part = recent.get(&name("a"), &range);
             let start = usize::try_from(range.start).unwrap();
             let end = usize::try_from(range.end).unwrap();
-            assert_eq!(found, expected.then(|| body.slice(start..end)), "{range:?}");
+            assert_eq!(part, expected.then(|| body.slice(start..end)), "{range:?}");
         }
     }
 }

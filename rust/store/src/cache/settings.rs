@@ -62,8 +62,8 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
 ///
 /// `InvalidArgument` for text that is no number of bytes.
 pub(super) fn memory_bytes(options: &Options, environment: &dyn Fn(&str) -> Option<String>) -> Result<u64> {
-    let found = setting(options, environment, MEMORY);
-    found.map_or(Ok(DEFAULT_MEMORY_BYTES), |(name, value)| bytes(&name, &value))
+    let bound = setting(options, environment, MEMORY);
+    bound.map_or(Ok(DEFAULT_MEMORY_BYTES), |(name, value)| bytes(&name, &value))
 }
 
 /// The same options with both caches switched off.
@@ -107,8 +107,8 @@ mod tests {
 
     fn asked(options: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Option<Settings>> {
         let options = Options::new(options.iter().map(|(k, v)| (k.to_string(), v.to_string())));
-        let found = |name: &str| environment.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string());
-        of(&options, &found)
+        let variables = |name: &str| environment.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string());
+        of(&options, &variables)
     }
 
     #[test]
@@ -125,14 +125,14 @@ mod tests {
             of(&off, &|name| name.ends_with("DIR").then(|| "/c".to_owned())).unwrap(),
             None
         );
-        let found = asked(&[], &environment).unwrap().unwrap();
+        let settings = asked(&[], &environment).unwrap().unwrap();
         let expected = Settings {
             dir: "/c".into(),
             bytes: DEFAULT_BYTES,
             data: false,
             checkpoints: false,
         };
-        assert_eq!(found, expected);
+        assert_eq!(settings, expected);
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
             ("DELTAPLANE_CACHE_DATA", "on"),
             ("DELTAPLANE_CACHE_CHECKPOINTS", "true"),
         ];
-        let found = asked(&[("cache_dir", "/d"), ("cache_bytes", "5 MB")], &environment)
+        let settings = asked(&[("cache_dir", "/d"), ("cache_bytes", "5 MB")], &environment)
             .unwrap()
             .unwrap();
         let expected = Settings {
@@ -152,8 +152,8 @@ mod tests {
             data: true,
             checkpoints: true,
         };
-        assert_eq!(found, expected);
-        assert!(found.dir.is_absolute());
+        assert_eq!(settings, expected);
+        assert!(settings.dir.is_absolute());
         assert!(asked(&[("cache_dir", "c")], &[]).unwrap().unwrap().dir.is_absolute());
     }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_unless_it_is_set_to_zero() {
-        let of = |options: &Options, variable: Option<&str>| {
+        let bound = |options: &Options, variable: Option<&str>| {
             memory_bytes(options, &|name| {
                 variable
                     .filter(|_| name == "DELTAPLANE_CACHE_MEMORY_BYTES")
@@ -185,13 +185,13 @@ mod tests {
             })
         };
         let none = Options::new([]);
-        assert_eq!(of(&none, None).unwrap(), 64 << 20);
-        assert_eq!(of(&none, Some("0")).unwrap(), 0);
+        assert_eq!(bound(&none, None).unwrap(), 64 << 20);
+        assert_eq!(bound(&none, Some("0")).unwrap(), 0);
         let option = Options::new([("cache_memory_bytes".to_owned(), "1 MiB".to_owned())]);
-        assert_eq!(of(&option, Some("0")).unwrap(), 1 << 20);
-        assert_eq!(of(&switched_off(&option), None).unwrap(), 0);
+        assert_eq!(bound(&option, Some("0")).unwrap(), 1 << 20);
+        assert_eq!(bound(&switched_off(&option), None).unwrap(), 0);
         assert!(
-            of(&none, Some("much"))
+            bound(&none, Some("much"))
                 .unwrap_err()
                 .to_string()
                 .contains("DELTAPLANE_CACHE_MEMORY_BYTES")

@@ -106,7 +106,7 @@ mod tests {
     fn answers_that_were_cut_or_hold_an_error_are_broken() {
         let whole = r#"<?xml version="1.0"?><ListBucketResult xmlns="x"><Key>a</Key></ListBucketResult>"#;
         for end in 1..whole.len() {
-            let declared = whole.find("?>").map_or(0, |at| at + 2);
+            let declared = whole.find("?>").map_or(0, |index| index + 2);
             // A document that ends within its declaration has no root yet: the parser refuses it.
             let expected = end > declared + "<ListBucketResult".len();
             assert!(is_broken(&whole[..end]) || !expected, "{end}");
