@@ -23,7 +23,7 @@ from stores.forwarding import Answer, Request, forwarding
 from stores.servers import StoreServer, versitygw
 
 # Long beside what a loaded machine takes to begin requests that don't wait for each other.
-DELAY_SECONDS = 0.2
+DELAY_SECONDS = 0.5
 
 
 @dataclass

@@ -38,13 +38,16 @@ pub struct LocatedFile {
     pub takes_vector: bool,
 }
 
+/// A file's URI, its decoded path, its add action as JSON, the id of its first row, and whether it
+/// takes a deletion vector.
+pub type LocatedParts = (String, String, Vec<u8>, Option<i64>, bool);
+
 impl LocatedFile {
-    /// Its URI, its decoded path, its add action as JSON, the id of its first row, and whether it
-    /// takes a deletion vector.
+    /// Its fields, the add action as text.
     ///
     /// # Errors
     /// `Internal` for an add action that can't be written as JSON.
-    pub fn into_parts(self) -> Result<(String, String, Vec<u8>, Option<i64>, bool)> {
+    pub fn into_parts(self) -> Result<LocatedParts> {
         let add = serde_json::to_vec(&self.add);
         let add = add.map_err(|e| Error::internal(format!("can't write an add action: {e}")))?;
         Ok((self.uri, self.path, add, self.add.base_row_id, self.takes_vector))
