@@ -174,8 +174,8 @@ def copied_by_tasks(spark: SparkSession) -> Iterator[list[int]]:
     lists: list[int] = []
     run = _layout.run_tasks
 
-    def counted(frame: Any, task: Any) -> Any:
-        done = run(frame, task)
+    def counted(frame: Any, task: Any, *rest: Any) -> Any:
+        done = run(frame, task, *rest)
         lists.append(len(done[0]))
         return done
 
@@ -270,11 +270,11 @@ def test_many_files_are_deleted_by_tasks(
     requests: list[int] = []
     run_tasks = _layout.run_tasks
 
-    def counted(frame: Any, task: Any) -> Any:
+    def counted(frame: Any, task: Any, *rest: Any) -> Any:
         requests.append(frame.count())
         if len(requests) == 1:
             raise RuntimeError("no executor is left")
-        return run_tasks(frame, task)
+        return run_tasks(frame, task, *rest)
 
     monkeypatch.setattr(_layout, "run_tasks", counted)
     monkeypatch.setattr(_layout, "_REQUEST", 2)
