@@ -89,6 +89,8 @@ def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> 
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
+        # Many connections at once: beyond this number a client waits a second for its next try.
+        request_queue_size = 128
 
         def handle_error(self, request: Any, client_address: Any) -> None:
             """A client with a broken connection disconnects during an answer."""
