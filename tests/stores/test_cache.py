@@ -58,6 +58,14 @@ def requests(client: Client) -> list[str]:
     return asked
 
 
+def without_hint(asked: list[str]) -> list[str]:
+    """The requests but the one for the hint, which an opening makes beside the listing and gives up
+    if the listing is answered first: then the server may not receive it."""
+    hints = [call for call in asked if call.endswith("_last_checkpoint")]
+    assert len(hints) <= 1
+    return [call for call in asked if call not in hints]
+
+
 def test_a_second_process_asks_for_the_hint_and_the_listing(s3: S3) -> None:
     cold, options = s3.client()
     table = DeltaTable(s3.path, storage_options=options)
@@ -66,9 +74,7 @@ def test_a_second_process_asks_for_the_hint_and_the_listing(s3: S3) -> None:
     warm, options = s3.client()
     again = DeltaTable(s3.path, storage_options=options)
     assert again.files("x >= 100000") == table.files("x >= 100000")
-    hint, listing = requests(warm)
-    assert hint.endswith("_last_checkpoint")
-    assert listing == f"GET /{s3.bucket}"
+    assert without_hint(requests(warm)) == [f"GET /{s3.bucket}"]
 
 
 def test_data_files_are_kept_where_that_is_asked_for(s3: S3) -> None:
@@ -86,7 +92,7 @@ def test_data_files_are_kept_where_that_is_asked_for(s3: S3) -> None:
     assert read(options) == 12 * ROWS
     asked = requests(client)
     assert sorted({call.split()[0] for call in asked if "part-" in call or ".parquet" in call}) == ["HEAD"]
-    assert len(asked) == 2 + 12
+    assert len(without_hint(asked)) == 1 + 12
 
 
 def test_a_table_made_anew_is_seen_with_its_own_rows(s3: S3) -> None:
@@ -172,6 +178,6 @@ def test_a_store_in_python_is_kept_once_and_not_its_base_too(s3: S3) -> None:
         # The base's store refuses unknown options.
         table = DeltaTable("cachedservice://any/table", storage_options=options)
         assert len(table.files()) == 12
-        counts.append(len(requests(client)))
-    assert counts[1] == 2 < counts[0]
+        counts.append(len(without_hint(requests(client))))
+    assert counts[1] == 1 < counts[0]
     assert list(cache_info(s3.cache).tables) == ["cachedservice://any/table"]

@@ -90,7 +90,7 @@ def test_a_table_s_life_by_a_provider(moto_server: S3Server) -> None:
 
         signers.gone.add("KEY1")
         signers.seen.clear()
-        opened.update_incremental()
+        # A write begins with one request, a refresh with two at the same time.
         write_deltalake(opened, rows(2), mode="append")
         opened.update_incremental()
         assert ids(opened) == [0, 1, 2]
