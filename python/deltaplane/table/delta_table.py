@@ -310,7 +310,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that the application committed (`CommitProperties.app_transactions`), or
         None."""
-        return self._snapshot.transactions().get(app_id)
+        return self._snapshot.transaction_version(app_id)
 
     def domain_metadata(self) -> dict[str, str]:
         """The table's domains: name → configuration, mostly JSON (P151). The protocol defines the
