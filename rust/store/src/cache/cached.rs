@@ -3,23 +3,21 @@
 //! cached answer could be stale.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use deltaplane_error::{Error, Kind, Result};
+use deltaplane_error::{Kind, Result};
 use futures::{StreamExt, stream};
-use object_store::ObjectStore;
-use object_store::path::Path;
 use tokio::sync::Semaphore;
 
 use super::blocks::{self, Wanted};
 use super::entry::Name;
+use super::layer::{Layer, no_part};
 use super::place::Place;
 use super::settings::Settings;
 use super::shelf::Shelf;
-use crate::backend::{Backend, Level, Listing, ObjectInfo, PutDraft, PutOutcome, Sink};
+use crate::backend::{Backend, ObjectInfo};
 use crate::runtime::blocking;
 
 /// Concurrent requests for missing blocks, for all reads of a store: the blocks are held beside the
@@ -167,25 +165,9 @@ impl Cached {
 }
 
 #[async_trait]
-impl Backend for Cached {
-    fn local_path(&self, key: &str) -> Option<PathBuf> {
-        self.inner.local_path(key)
-    }
-
-    async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
-        self.inner.list_from(dir, from_name).await
-    }
-
-    async fn list_all(&self, dir: &str) -> Result<Listing> {
-        self.inner.list_all(dir).await
-    }
-
-    async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
-        self.inner.list_level(dir).await
-    }
-
-    async fn read(&self, key: &str) -> Result<Bytes> {
-        self.inner.read(key).await
+impl Layer for Cached {
+    fn inner(&self) -> &Arc<dyn Backend> {
+        &self.inner
     }
 
     async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
@@ -198,60 +180,11 @@ impl Backend for Cached {
         }
     }
 
-    async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        self.inner.read_range(key, range).await
-    }
-
-    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let parts = self.read_parts(object, std::slice::from_ref(&range)).await?;
-        parts.into_iter().next().ok_or_else(no_part)
-    }
-
     async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         match self.by_blocks(object, ranges).await? {
             Some(parts) => Ok(parts),
             None => self.inner.read_parts(object, ranges).await,
         }
-    }
-
-    async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        self.inner.head(key).await
-    }
-
-    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.inner.put(key, bytes).await
-    }
-
-    async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
-        self.inner.put_if_absent(key, bytes).await
-    }
-
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, draft: &mut PutDraft) -> Result<PutOutcome> {
-        self.inner.put_if_absent_again(key, bytes, draft).await
-    }
-
-    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
-        self.inner.put_expendable(key, bytes, begun).await
-    }
-
-    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
-        self.inner.begin_expendable(key, bytes)
-    }
-
-    async fn delete(&self, key: &str) -> Result<()> {
-        self.inner.delete(key).await
-    }
-
-    async fn delete_all(&self, keys: &[String]) -> Result<()> {
-        self.inner.delete_all(keys).await
-    }
-
-    fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
-        self.inner.object(key)
-    }
-
-    async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
-        self.inner.upload(key).await
     }
 
     fn keeps_data(&self) -> bool {
@@ -281,8 +214,4 @@ pub(super) fn taken(
         }
     }
     missing
-}
-
-fn no_part() -> Error {
-    Error::internal("one range was read and gave no bytes; please report this")
 }

@@ -4,18 +4,16 @@
 //! an identity are not cached.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use deltaplane_error::Result;
 use lru::LruCache;
-use object_store::ObjectStore;
-use object_store::path::Path;
 
+use super::layer::Layer;
 use super::place::Place;
-use crate::backend::{Backend, LOG_DIR, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink};
+use crate::backend::{Backend, LOG_DIR, ObjectInfo};
 use crate::per_process::PerProcess;
 
 /// A part that is larger than one in this many of the cache is not stored: it would evict too many
@@ -161,25 +159,9 @@ impl InMemory {
 }
 
 #[async_trait]
-impl Backend for InMemory {
-    fn local_path(&self, key: &str) -> Option<PathBuf> {
-        self.inner.local_path(key)
-    }
-
-    async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
-        self.inner.list_from(dir, from_name).await
-    }
-
-    async fn list_all(&self, dir: &str) -> Result<Listing> {
-        self.inner.list_all(dir).await
-    }
-
-    async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
-        self.inner.list_level(dir).await
-    }
-
-    async fn read(&self, key: &str) -> Result<Bytes> {
-        self.inner.read(key).await
+impl Layer for InMemory {
+    fn inner(&self) -> &Arc<dyn Backend> {
+        &self.inner
     }
 
     async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
@@ -200,19 +182,6 @@ impl Backend for InMemory {
         Ok(bytes)
     }
 
-    async fn read_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
-        self.inner.read_if_local(key).await
-    }
-
-    async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        self.inner.read_range(key, range).await
-    }
-
-    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let parts = self.read_parts(object, std::slice::from_ref(&range)).await?;
-        Ok(parts.into_iter().next().unwrap_or_default())
-    }
-
     async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // The store judges ranges that are empty or begin beyond the end.
         let is_plain = |r: &Range<u64>| r.start < r.end && r.start < object.size_bytes;
@@ -220,46 +189,6 @@ impl Backend for InMemory {
             Some(name) => self.parts(&name, object, ranges).await,
             None => self.inner.read_parts(object, ranges).await,
         }
-    }
-
-    async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        self.inner.head(key).await
-    }
-
-    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.inner.put(key, bytes).await
-    }
-
-    async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
-        self.inner.put_if_absent(key, bytes).await
-    }
-
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, draft: &mut PutDraft) -> Result<PutOutcome> {
-        self.inner.put_if_absent_again(key, bytes, draft).await
-    }
-
-    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
-        self.inner.put_expendable(key, bytes, begun).await
-    }
-
-    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
-        self.inner.begin_expendable(key, bytes)
-    }
-
-    async fn delete(&self, key: &str) -> Result<()> {
-        self.inner.delete(key).await
-    }
-
-    async fn delete_all(&self, keys: &[String]) -> Result<()> {
-        self.inner.delete_all(keys).await
-    }
-
-    fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
-        self.inner.object(key)
-    }
-
-    async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
-        self.inner.upload(key).await
     }
 
     fn keeps_data(&self) -> bool {

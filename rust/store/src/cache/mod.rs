@@ -7,6 +7,7 @@ mod blocks;
 mod cached;
 mod contents;
 mod entry;
+mod layer;
 mod made;
 mod memory;
 mod place;
@@ -21,6 +22,7 @@ use deltaplane_error::Result;
 use crate::backend::Backend;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
+use layer::Layered;
 
 pub use contents::{CacheContents, CachedTable, Cleared, cache_contents, clear_cache};
 pub use settings::cache_dir;
@@ -43,12 +45,12 @@ pub(crate) fn over(backend: Arc<dyn Backend>, location: &Location, options: &Opt
     }
     let place = place::of(location, options, std::env::vars_os());
     let backend = match on_disk {
-        Some(settings) => Arc::new(cached::Cached::new(backend, place.clone(), &settings)),
+        Some(settings) => Arc::new(Layered(cached::Cached::new(backend, place.clone(), &settings))),
         None => backend,
     };
     Ok(match memory_bytes {
         0 => backend,
-        most => Arc::new(memory::InMemory::new(backend, place, most)),
+        most => Arc::new(Layered(memory::InMemory::new(backend, place, most))),
     })
 }
 
