@@ -5,13 +5,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use deltaplane_error::{Error, Kind};
 use deltaplane_store::{CredentialSource, Location, Options, ProvidedFields, Store, block_on, set_credential_source};
+
+mod http;
+
+use http::{next_request, serve_connections};
 
 /// Remembers what was asked: path and Authorization header. The first credential has expired when
 /// it is given, the second is good for an hour.
@@ -22,16 +26,9 @@ struct Giver {
 
 impl Giver {
     fn start() -> Giver {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let seen = Arc::clone(&seen);
-                std::thread::spawn(move || serve(stream.unwrap(), &seen));
-            }
-        });
+        let endpoint = serve_connections(move |stream| serve(stream, &seen));
         Giver { endpoint, asked }
     }
 
@@ -46,30 +43,14 @@ impl Giver {
 fn serve(stream: TcpStream, seen: &Mutex<Vec<(String, String)>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
-    loop {
-        let (mut first, mut authorization, mut length) = (String::new(), String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            let lower = line.to_ascii_lowercase();
-            if let Some(n) = lower.strip_prefix("content-length:") {
-                length = n.trim().parse().unwrap();
-            }
-            if lower.starts_with("authorization:") {
-                authorization = line["authorization:".len()..].trim().to_owned();
-            }
-            if line == "\r\n" {
-                break;
-            }
-            if first.is_empty() {
-                first = line;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let path = first.split(' ').nth(1).unwrap().to_owned();
+    while let Some((head, body)) = next_request(&mut reader) {
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        let is_authorization = |line: &&str| line.to_ascii_lowercase().starts_with("authorization:");
+        let authorization = head.lines().find(is_authorization).unwrap_or_default();
+        let authorization = authorization
+            .split_once(':')
+            .map_or("", |(_, value)| value.trim())
+            .to_owned();
         let refused = refusal(&authorization);
         let provided = {
             let mut seen = seen.lock().unwrap();

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,6 +12,10 @@ use bytes::Bytes;
 use deltaplane_error::{Kind, Result};
 use deltaplane_store::{Location, Options, PutOutcome, Store, block_on};
 use futures::TryStreamExt;
+
+mod http;
+
+use http::{next_request, serve_connections};
 
 const LISTING: &str = "<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>t/l/a</Key>\
      <LastModified>2024-01-01T00:00:00Z</LastModified><ETag>\"e\"</ETag><Size>1</Size></Contents></ListBucketResult>";
@@ -54,16 +58,9 @@ struct Server {
 
 impl Server {
     fn start(answers: Vec<Answer>) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(0));
-        let (seen, answers) = (Arc::clone(&requests), Arc::new(answers));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (seen, answers) = (Arc::clone(&seen), Arc::clone(&answers));
-                std::thread::spawn(move || serve(stream.unwrap(), &answers, &seen));
-            }
-        });
+        let seen = Arc::clone(&requests);
+        let endpoint = serve_connections(move |stream| serve(stream, &answers, &seen));
         Server { endpoint, requests }
     }
 
@@ -93,21 +90,7 @@ fn open(endpoint: &str, more: &[(&str, &str)]) -> Store {
 fn serve(stream: TcpStream, answers: &[Answer], seen: &Mutex<usize>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if let Some(n) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = n.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        reader.read_exact(&mut vec![0; length]).unwrap();
+    while next_request(&mut reader).is_some() {
         let n = {
             let mut seen = seen.lock().unwrap();
             *seen += 1;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,6 +12,10 @@ use bytes::Bytes;
 use deltaplane_error::Kind;
 use deltaplane_store::{Location, Options, PutOutcome, Store, block_on};
 use futures::TryStreamExt;
+
+mod http;
+
+use http::{next_request, serve_connections};
 
 const SECRET: &str = "hunter2hunter2";
 
@@ -23,16 +27,9 @@ struct Server {
 
 impl Server {
     fn start(statuses: &'static [u16]) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let seen = Arc::clone(&seen);
-                std::thread::spawn(move || serve(stream.unwrap(), statuses, &seen));
-            }
-        });
+        let endpoint = serve_connections(move |stream| serve(stream, statuses, &seen));
         Server { endpoint, requests }
     }
 
@@ -48,23 +45,7 @@ impl Server {
 fn serve(stream: TcpStream, statuses: &[u16], seen: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if let Some(n) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = n.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
+    while let Some((head, _)) = next_request(&mut reader) {
         let n = {
             let mut seen = seen.lock().unwrap();
             seen.push(head.clone());
