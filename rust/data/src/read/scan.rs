@@ -143,7 +143,7 @@ async fn drive(
     parallelism: usize,
     out: mpsc::UnboundedSender<Batches>,
 ) {
-    let ahead = match store.local_path("").is_some() {
+    let ahead = match store.is_local() {
         true => parallelism,
         false => REMOTE_AHEAD.max(parallelism),
     };

@@ -199,7 +199,7 @@ impl Snapshot {
     async fn load_update(&self) -> Result<Self> {
         let (listed_ms, next) = (now_ms(), self.version() + 1);
         let listing = list_from(&self.inner.store, next);
-        let (names, text) = match self.inner.store.local_path("").is_some() {
+        let (names, text) = match self.inner.store.is_local() {
             true => (listing.await?, None),
             false => {
                 let (names, text) = futures::join!(listing, self.next_text());

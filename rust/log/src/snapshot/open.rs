@@ -230,7 +230,7 @@ enum FirstLook {
 /// for a log without a hint, or with few versions, and is given up for all others.
 async fn first_look(store: &Store) -> Result<FirstLook> {
     let hint = last_checkpoint::read(store);
-    if store.local_path("").is_some() {
+    if store.is_local() {
         return Ok(FirstLook::Hint(hint.await?));
     }
     let (hint, listing) = (std::pin::pin!(hint), std::pin::pin!(list_from(store, 0)));
@@ -259,7 +259,7 @@ enum ReadAhead {
 impl ReadAhead {
     async fn begin(store: &Store, segment: &LogSegment, files: &CheckpointFiles) -> Self {
         match &segment.checksum {
-            _ if store.local_path("").is_some() => ReadAhead::Nothing,
+            _ if store.is_local() => ReadAhead::Nothing,
             Some(name) => ReadAhead::Sum(Box::new(checksum::read(store, name).await)),
             None => ReadAhead::Checkpoint(Box::new(CheckpointReader::open(store, files).await)),
         }

@@ -39,7 +39,7 @@ impl Snapshot {
         let Some(own) = self.commit_in_hand(self.version()) else {
             return Ok(None);
         };
-        if self.store().local_path("").is_none() {
+        if !self.store().is_local() {
             return self.newest_by_listing(&own.name).await;
         }
         if own.name.size_bytes > MOST_OWN_BYTES {

@@ -36,7 +36,7 @@ pub(crate) struct Ahead {
 /// The previous version's checksum, read while the commit is put. In an object store that saves a
 /// round; on a local disk it is read after the commit, since the commit may lose.
 pub(crate) async fn previous_checksum(base: Option<&Snapshot>) -> Option<VersionChecksum> {
-    let base = base.filter(|b| b.store().local_path("").is_none() && !b.is_among_many())?;
+    let base = base.filter(|b| !b.store().is_local() && !b.is_among_many())?;
     base.version_checksum().await.ok().flatten()
 }
 
