@@ -15,7 +15,7 @@ from deltaplane.io.credentials import provider_name
 from deltaplane.io.hadoop_settings import SECRETS, Store, chosen, store_of
 from deltaplane.io.storage_options import storage_options_text
 
-__all__ = ["SETTING", "active_session", "file_system_class", "has_file_system", "hold_options", "release_options"]
+__all__ = ["SETTING", "active_session", "file_system_class", "hold_options", "release_options"]
 
 # The beginning of settings of a session whose rest is a storage option.
 SETTING = "spark.deltaplane.storage."
@@ -58,12 +58,6 @@ def file_system_class(spark: Any, scheme: str) -> str | None:
         return str(spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf).getName())
     except Py4JJavaError:
         return None
-
-
-def has_file_system(spark: Any, location: str) -> bool:
-    """Whether Spark's own scan can read files at a location."""
-    scheme, separator, _ = location.partition("://")
-    return not separator or file_system_class(spark, scheme) is not None
 
 
 def active_session() -> SessionOptions | None:
