@@ -140,7 +140,7 @@ class Points:
         if shape not in self.outcomes:
             self.outcomes[shape] = self.look(bucket)
         outcome = self.outcomes[shape]
-        assert error is not None or outcome == "new", f"it told of success, but the table is {outcome}"
+        assert error is not None or outcome == "new", f"the call succeeded, but the table is {outcome}"
         return outcome
 
     def shape(self, bucket: str) -> tuple[tuple[str, bool], ...]:
@@ -193,10 +193,10 @@ class Points:
         outcome = self.outcome(seen)
         self.check_sound(bucket, outcome)
         if error is None:
-            assert outcome != "old", f"told of success, but: {seen}"
+            assert outcome != "old", f"the call succeeded, but: {seen}"
             return "succeeded"
         assert isinstance(error, StoreUnavailableError), repr(error)
-        assert outcome != "new", f"told of failure, but: {seen}"
+        assert outcome != "new", f"the call failed, but: {seen}"
         return "failed"
 
 

@@ -14,7 +14,7 @@ import deltaplane
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import FileMissingError
 
-TOLD = [
+FROM_LOG = [
     "SELECT count(*) AS n FROM t",
     "SELECT count(1) AS n, count(x) AS x, min(x) AS lo, max(x) + 1 AS hi FROM t",
     "SELECT min(day) AS lo, max(day) AS hi, count(day) AS n FROM t WHERE p = 'a'",
@@ -75,7 +75,7 @@ def without_files(path: str) -> None:
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-@pytest.mark.parametrize("query", TOLD)
+@pytest.mark.parametrize("query", FROM_LOG)
 def test_what_the_log_tells_needs_no_file(query: str, checkpointed: bool, tmp_path: Path) -> None:
     # P160, P164
     path = str(tmp_path / "t")
@@ -117,7 +117,7 @@ def test_results_are_those_of_the_rows(seed: int, configuration: dict[str, str],
     if seed % 2:
         opened.create_checkpoint()
     data = DeltaTable(path).to_pyarrow_table()
-    for query in TOLD + READ:
+    for query in FROM_LOG + READ:
         expected = deltaplane.sql(query, tables={"t": data}).to_pylist()
         assert repr(deltaplane.sql(query, tables={"t": path}).to_pylist()) == repr(expected), query
 
@@ -127,8 +127,8 @@ def test_files_without_statistics_are_read(tmp_path: Path) -> None:
     table(path, 5)
     log = tmp_path / "t" / "_delta_log" / f"{2:020}.json"
     log.write_text(log.read_text().replace('"stats":', '"not":'))
-    expected = deltaplane.sql(TOLD[1], tables={"t": DeltaTable(path).to_pyarrow_table()}).to_pylist()
-    assert deltaplane.sql(TOLD[1], tables={"t": path}).to_pylist() == expected
+    expected = deltaplane.sql(FROM_LOG[1], tables={"t": DeltaTable(path).to_pyarrow_table()}).to_pylist()
+    assert deltaplane.sql(FROM_LOG[1], tables={"t": path}).to_pylist() == expected
     without_files(path)
     with pytest.raises(FileMissingError):
-        deltaplane.sql(TOLD[1], tables={"t": path})
+        deltaplane.sql(FROM_LOG[1], tables={"t": path})

@@ -202,10 +202,10 @@ impl Book {
         let committed = self.committed.get(&intent).copied();
         match (fate, committed) {
             (Fate::Committed(version), committed) if committed != Some(version) => self.accuse(format!(
-                "transaction {intent} was told that it is version {version}, and is {committed:?}"
+                "transaction {intent} got the answer that it is version {version}, and is {committed:?}"
             )),
             (Fate::Failed(kind), Some(version)) => self.accuse(format!(
-                "transaction {intent} was told that it failed ({kind:?}), and is version {version}"
+                "transaction {intent} got the answer that it failed ({kind:?}), and is version {version}"
             )),
             _ => {}
         }
@@ -228,7 +228,7 @@ impl Book {
         }
         if let Fate::Failed(kind) = self.intents[intent].fate {
             return Err(format!(
-                "transaction {intent} was told that it failed ({kind:?}), and is version {version} now"
+                "transaction {intent} got the answer that it failed ({kind:?}), and is version {version} now"
             ));
         }
         let same = |id: &IntentId| self.intents[*id].txn.is_some() && self.intents[*id].txn == self.intents[intent].txn;

@@ -350,7 +350,7 @@ async fn paths_of(s: &Snapshot) -> BTreeSet<String> {
     let all: Vec<RecordBatch> = s.plan(None, PlanColumns::Files).try_collect().await.unwrap();
     let paths_seen: Vec<String> = all.iter().flat_map(paths).collect();
     let set: BTreeSet<String> = paths_seen.iter().cloned().collect();
-    assert_eq!(set.len(), paths_seen.len(), "a file stands twice");
+    assert_eq!(set.len(), paths_seen.len(), "a file is listed twice");
     set
 }
 

@@ -411,7 +411,7 @@ impl State {
                 }
                 Writer::Refused if by_it > 0 || self.late[w].is_some_and(|v| !self.has_commit(v)) => {
                     return Err(format!(
-                        "writer {w} was told that it failed, and is or may come to be visible"
+                        "writer {w} got the answer that it failed, and is or may come to be visible"
                     ));
                 }
                 _ => {}
