@@ -173,6 +173,9 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
             job.abort(False)
     except BaseException as failure:
         job.abort(committing and not isinstance(failure, NOT_COMMITTED))
+        if done.versions:
+            versions = ", ".join(map(str, done.versions))
+            failure.add_note(f"OPTIMIZE had committed versions {versions}, which stay; run it again for the rest")
         raise
 
 
