@@ -174,9 +174,15 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
     except BaseException as failure:
         job.abort(committing and not isinstance(failure, NOT_COMMITTED))
         if done.versions:
-            versions = ", ".join(map(str, done.versions))
-            failure.add_note(f"OPTIMIZE had committed versions {versions}, which stay; run it again for the rest")
+            failure.add_note(_committed_before(done.versions))
         raise
+
+
+def _committed_before(versions: Sequence[int]) -> str:
+    """The note on a failure after some of a command's commits."""
+    names = ", ".join(map(str, versions))
+    named = f"version {names}, which stays" if len(versions) == 1 else f"the versions {names}, which stay"
+    return f"OPTIMIZE had committed {named}: run it again for the rest of the files"
 
 
 @dataclass
