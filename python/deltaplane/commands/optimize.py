@@ -174,7 +174,12 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
     except BaseException as failure:
         job.abort(committing and not isinstance(failure, NOT_COMMITTED))
         if done.versions:
-            failure.add_note(_committed_before(done.versions))
+            note = _committed_before(done.versions)
+            # Python 3.10 has no notes on exceptions.
+            if hasattr(failure, "add_note"):
+                failure.add_note(note)
+            else:
+                _log.warning(note)
         raise
 
 
