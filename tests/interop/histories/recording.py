@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from interop.histories.engines import Engine
@@ -40,7 +40,8 @@ class Recorder:
 
         def lead(number: int, engine: Engine) -> None:
             for n, chance in self._turns(number, count):
-                permits.release(len(others) * BESIDE)
+                for _ in range(len(others) * BESIDE):
+                    permits.release()
                 self._operate(number, engine, n, chance)
 
         def accompany(number: int, engine: Engine) -> None:
@@ -53,12 +54,12 @@ class Recorder:
         with ThreadPoolExecutor(len(clients)) as pool:
             leading = [pool.submit(lead, *client) for client in enumerate(leaders)]
             beside = [pool.submit(accompany, *client) for client in enumerate(others, start=len(leaders))]
-            for leader in leading:
-                leader.result()
+            wait(leading)
             done.set()
-            permits.release(len(others))
-            for other in beside:
-                other.result()
+            for _ in others:
+                permits.release()
+            for client in (*leading, *beside):
+                client.result()
         for number, engine in enumerate(clients):
             self.read(number, engine)
 
