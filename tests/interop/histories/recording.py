@@ -9,6 +9,7 @@ import random
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
@@ -115,9 +116,44 @@ class Recorder:
         return [operation for operation in self.operations if "refused" not in operation]
 
 
+def narrowed(operations: Sequence[Operation]) -> list[Operation]:
+    """The same history, with what its readings tell of unknown outcomes: a row that was seen was
+    appended before the first reading of it returned, and one that was never seen needn't have been;
+    the same of deletions. Otherwise each of them could be at any place of the order, and the
+    checker's search would not end. Keys are appended once."""
+    readings = [o for o in operations if o["kind"] == "read" and o["return"] is not None]
+    appended = {o["key"]: o for o in operations if o["kind"] == "append"}
+    deleted = {o["key"] for o in operations if o["kind"] == "delete" and o.get("found")}
+    open_ones = [o["key"] for o in operations if o["kind"] == "delete" and o["return"] is None]
+    unknown_deletions = Counter(open_ones)
+    result = []
+    for operation in operations:
+        key = operation["key"]
+        if operation["return"] is not None:
+            result.append(operation)
+        elif operation["kind"] == "append":
+            seen = [o["return"] for o in readings if key in o["rows"]]
+            if seen:
+                result.append({**operation, "return": max(operation["call"] + 1, min(seen))})
+            elif key in deleted:
+                result.append(operation)
+        elif operation["kind"] == "delete" and unknown_deletions[key] > 1:
+            # Which of them deleted it can't be told.
+            result.append(operation)
+        elif operation["kind"] == "delete" and key not in deleted:
+            added = appended.get(key, {"return": None})["return"]
+            gone = [o["return"] for o in readings if added is not None and o["call"] > added and key not in o["rows"]]
+            if added is None:
+                result.append(operation)
+            elif gone:
+                ended = max(operation["call"] + 1, min(gone))
+                result.append({**operation, "return": ended, "found": True})
+    return result
+
+
 def judge(operations: Sequence[Operation]) -> str:
     """The checker's verdict: `Ok`, `Illegal`, or `Unknown` if it took too long."""
-    lines = "".join(json.dumps(operation) + "\n" for operation in operations)
+    lines = "".join(json.dumps(operation) + "\n" for operation in narrowed(operations))
     command = [program("bin/check-history")]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=JUDGE_SECONDS, check=False)
     assert done.returncode in (0, 1), done.stderr

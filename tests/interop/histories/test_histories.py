@@ -18,9 +18,9 @@ from stores.folder_store import Folder
 from stores.numbers import rows
 from stores.servers import SERVERS, versitygw
 
-# Operations of each leader. A proof records ten times as many on S3, where they are short.
-ON_S3 = 160 if proofs.asked() else 16
-ON_SPARK = 40 if proofs.asked() else 6
+# Operations of each leader; a proof records more of them.
+ON_S3 = 100 if proofs.asked() else 16
+ON_SPARK = 12 if proofs.asked() else 6
 # Races on a store that overwrites commits, of which one loses an update.
 TRIES = 5
 # Rows of the history that faults are planted into.
