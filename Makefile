@@ -78,7 +78,7 @@ $(STAMPS)/jars: tests/interop/jars.py | $(STAMPS)/venv
 jars: $(STAMPS)/jars ## the delta-spark jars that the interop tests compare with
 
 # Two toolchains and their downloads serve the build alone: some 2 minutes, once.
-$(STAMPS)/servers: tests/stores/install_servers.py requirements/servers.lock requirements/locking.lock $(wildcard tests/stores/pinned/*) | $(STAMPS)/venv
+$(STAMPS)/servers: tests/stores/install_servers.py requirements/servers.lock requirements/locking.lock $(wildcard tests/stores/pinned/* tests/interop/histories/checker/*) | $(STAMPS)/venv
 	rm -rf .cache/servers && $(BIN)/python tests/stores/install_servers.py
 	@mkdir -p $(@D) && touch $@
 
@@ -109,7 +109,7 @@ $(STAMPS)/browser: tests/browser/install_browser.py requirements/browser.lock $(
 browser: $(STAMPS)/browser ## the headless browser that pages are tested in
 
 .PHONY: servers
-servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS and an older delta-rs
+servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS, an older delta-rs, and a checker of histories
 
 # With -j: what is fetched comes while the core is compiled.
 .PHONY: setup

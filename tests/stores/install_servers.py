@@ -1,7 +1,7 @@
-"""Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI,
-and Azurite with a Node from PyPI; and an old delta-rs with locks in DynamoDB.
+"""Installs into .cache/servers: versitygw and the checker of histories, built by a Go toolchain
+from PyPI; Azurite with a Node from PyPI; an old delta-rs with locks in DynamoDB.
 
-All versions are pinned with hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json.
+All versions are pinned with hashes: requirements/*.lock, both go.sum, pinned/package-lock.json.
 Deletes the toolchains and build caches at the end.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CACHE = ROOT / ".cache" / "servers"
+CHECKER = ROOT / "tests" / "interop" / "histories" / "checker"
 INSTALL_SECONDS = 1800
 
 
@@ -55,16 +56,26 @@ def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
     return node / "bin" / "node"
 
 
-def versitygw(tools: Path, work: Path) -> None:
-    """Builds the gateway without optimization, which takes some 45 s on two cores instead of 80."""
+def build(tools: Path, work: Path, module: Path, package: str, program: str) -> None:
+    """Builds a Go program without optimization, which takes versitygw some 45 s on two cores
+    instead of 80."""
     go = tools / "go"
-    for program in [*(go / "bin").iterdir(), *(go / "pkg" / "tool").glob("*/*")]:
-        program.chmod(0o755)
+    for tool in [*(go / "bin").iterdir(), *(go / "pkg" / "tool").glob("*/*")]:
+        tool.chmod(0o755)
     caches = {"GOMODCACHE": str(work / "modules"), "GOCACHE": str(work / "build"), "GOPATH": str(work / "path")}
     own = {"GOROOT": str(go), "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw", "CGO_ENABLED": "0"}
     command: list[str | Path] = [go / "bin" / "go", "build", "-ldflags=-s -w", "-gcflags=all=-N -l"]
-    package = "github.com/versity/versitygw/cmd/versitygw"
-    run([*command, "-o", CACHE / "bin" / "versitygw", package], HERE / "pinned", **caches, **own)
+    run([*command, "-o", CACHE / "bin" / program, package], module, **caches, **own)
+
+
+def versitygw(tools: Path, work: Path) -> None:
+    """Builds the gateway."""
+    build(tools, work, HERE / "pinned", "github.com/versity/versitygw/cmd/versitygw", "versitygw")
+
+
+def checker(tools: Path, work: Path) -> None:
+    """Builds the checker of histories."""
+    build(tools, work, CHECKER, ".", "check-history")
 
 
 def azurite(tools: Path, work: Path) -> None:
@@ -82,11 +93,13 @@ def locking(_: Path, __: Path) -> None:
 def install() -> None:
     """Installs missing servers and prints the duration."""
     (CACHE / "bin").mkdir(parents=True, exist_ok=True)
-    missing = [
-        make
-        for make, result in ((versitygw, "bin/versitygw"), (azurite, "bin/node"), (locking, "locking/deltalake"))
-        if not (CACHE / result).exists()
-    ]
+    made = (
+        (versitygw, "bin/versitygw"),
+        (checker, "bin/check-history"),
+        (azurite, "bin/node"),
+        (locking, "locking/deltalake"),
+    )
+    missing = [make for make, result in made if not (CACHE / result).exists()]
     if not missing:
         return
     with tempfile.TemporaryDirectory(dir=CACHE) as work:

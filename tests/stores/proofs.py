@@ -17,8 +17,12 @@ def asked() -> bool:
 
 def tell(name: str, *, title: str, claims: list[str], figures: dict[str, object], how: str) -> None:
     """Writes a proof's claims and figures, if this run's results are to be written."""
-    if not asked():
-        return
+    if asked():
+        write(name, title=title, claims=claims, figures=figures, how=how)
+
+
+def write(name: str, **members: object) -> None:
+    """Writes the members of a proof to its file."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"title": title, "claims": claims, "figures": figures, "how": how}, indent=2, ensure_ascii=False)
+    text = json.dumps(members, indent=2, ensure_ascii=False)
     (FOLDER / f"{name}.json").write_text(text + "\n")

@@ -173,7 +173,21 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
             job.abort(False)
     except BaseException as failure:
         job.abort(committing and not isinstance(failure, NOT_COMMITTED))
+        if done.versions:
+            note = _committed_before(done.versions)
+            # Python 3.10 has no notes on exceptions.
+            if hasattr(failure, "add_note"):
+                failure.add_note(note)
+            else:
+                _log.warning(note)
         raise
+
+
+def _committed_before(versions: Sequence[int]) -> str:
+    """The note on a failure after some of a command's commits."""
+    names = ", ".join(map(str, versions))
+    named = f"version {names}, which stays" if len(versions) == 1 else f"the versions {names}, which stay"
+    return f"OPTIMIZE had committed {named}: run it again for the rest of the files"
 
 
 @dataclass

@@ -786,7 +786,12 @@ class TableAlterer:
             _log.warning("%s: %s", self._table.location, line)
         arguments = {**arguments, **prepare()}
         done = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": False}))
-        refresh_after_commit(self._table.update_incremental)
+        version = done.version
+        if version is None:
+            # Another writer made the change meanwhile.
+            refresh_after_commit(self._table.update_incremental)
+        else:
+            refresh_after_commit(lambda: self._table.move_to_own_commit(version))
         return done
 
     def _run(self, request: records.AlterRequest) -> AlterPlan:

@@ -115,7 +115,9 @@ class TableOptimizer:
             max_deleted_rows_ratio: share of rows deleted by vectors from which a file is rewritten.
             dry_run: whether to return only the planned work: `numFilesToRewrite`,
                 `numBytesToRewrite`, `numBatches`.
-            progress: called after each group of files, in this thread.
+            progress: called after each group of files, in this thread. An exception that it raises
+                ends the command: commits that were made stay, and a note on the exception names
+                their versions; another call continues.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
 
         Returns:

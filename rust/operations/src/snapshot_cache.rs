@@ -5,8 +5,8 @@
 use std::sync::Mutex;
 
 use deltaplane_error::Result;
-use deltaplane_log::{Committed, Snapshot};
-use deltaplane_store::Store;
+use deltaplane_log::{AFTER_COMMIT, Committed, Snapshot};
+use deltaplane_store::{Store, with_retry_limit};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first.
 const TABLES: usize = 8;
@@ -29,11 +29,12 @@ pub fn keep(done: &Committed) {
 
 /// The snapshot after this process's commit of `version`, for a caller that has an older snapshot
 /// of the same table: the one that the commit or a later one left, which needn't be listed and
-/// read. The newest version if none was kept.
+/// read. The newest version if none was kept; a store that fails is given up after some seconds,
+/// since the commit is done.
 pub async fn after_commit(older: &Snapshot, version: u64) -> Result<Snapshot> {
     match KNOWN.after_commit(older, version) {
         Some(own) => Ok(own),
-        None => older.update().await,
+        None => with_retry_limit(AFTER_COMMIT, older.update()).await,
     }
 }
 

@@ -186,8 +186,14 @@ def test_who_gives_up_leaves_what_was_committed_and_no_other_file(tmp_path: Path
         with pytest.raises(KeyboardInterrupt):
             table.optimize.compact(progress=stop_at(groups))
         assert (table.version(), files_on_disk(path)) == (5, before)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        table.optimize.compact(progress=stop_at(1))
+    assert not getattr(stopped.value, "__notes__", [])
+    with pytest.raises(KeyboardInterrupt) as stopped:
         table.optimize.compact(progress=stop_at(2), min_commit_interval=0, max_concurrent_tasks=1)
+    assert stopped.value.__notes__ == [
+        "OPTIMIZE had committed version 6, which stays: run it again for the rest of the files"
+    ]
     assert (table.version(), len(table.files()), len(files_on_disk(path))) == (6, 4, len(before) + 1)
     verify(path)
 

@@ -1,9 +1,9 @@
-"""Writers, mergers, readers and a follower on one table behind a store that fails at random, and
-processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in the directory
-`tests`, runs one.
+"""Writers, a merger, readers and a streaming reader on one table behind a store that fails at
+random, and processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in the
+directory `tests`, runs one; `--proof` in place of the arguments writes docs/reliability/soak.json.
 
 At the end the table is read without faults: every acknowledged row is there once, no row twice, and
-a failed write is there as a whole or not at all.
+a failed write is there as a whole or not at all. The stream has delivered every row once.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from stores import proofs
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import versitygw
 
@@ -31,8 +32,17 @@ TESTS = Path(__file__).resolve().parents[2]
 # A batch is this number of rows: a batch with fewer ones is torn.
 BATCH = 50
 SHARE_OF_FAULTS = 0.06
-# Roles of the processes of one soak.
-ROLES = ("append", "append", "merge", "read", "follow")
+# Roles of the processes of one soak; deltalake has no reader of a table's new rows.
+ROLES = {
+    "deltaplane": ("append", "append", "merge", "read", "update", "stream"),
+    "deltalake": ("append", "append", "merge", "read", "update"),
+}
+# Roles whose process may be killed.
+KILLED = {"append", "merge", "update", "stream"}
+# Items that the stream reads before it begins again from its last offset.
+ITEMS_PER_START = 20
+# The runs of a proof: library, seconds, seed.
+PROOF = (("deltaplane", 600.0, 1), ("deltaplane", 120.0, 2), ("deltalake", 120.0, 1))
 
 
 def faulty(chance: random.Random, lock: threading.Lock, counts: Counter[str]) -> Callable[..., Answer | None]:
@@ -72,9 +82,24 @@ def _batch(number: int) -> pa.Table:
     return pa.table({"id": pa.array(range(first, first + BATCH), pa.int64()), "batch": [number] * BATCH})
 
 
-def work(role: str, library: str, table: str, options: dict[str, str], first: int, until: float) -> None:
+@dataclass(frozen=True)
+class Worker:
+    """The arguments of one process."""
+
+    role: str
+    library: str
+    table: str
+    options: dict[str, str]
+    first: int
+    until: float
+    journal: str
+
+
+def work(worker: Worker) -> None:
     """One process: repeats its operation until the time, and prints what it begins and ends."""
     import deltaplane
+
+    role, library, options = worker.role, worker.library, worker.options
 
     if library == "deltalake":
         import deltalake as module
@@ -84,12 +109,15 @@ def work(role: str, library: str, table: str, options: dict[str, str], first: in
     def tell(**what: Any) -> None:
         print(json.dumps(what), flush=True)
 
-    number = first
-    while time.time() < until:
+    number = worker.first
+    while time.time() < worker.until:
         number += 1
         tell(begun=number, role=role)
         try:
-            _OPERATIONS[role](module, table, options, number)
+            if role == "stream":
+                stream(worker.table, options, Path(worker.journal), most_items=ITEMS_PER_START)
+            else:
+                _OPERATIONS[role](module, worker.table, options, number)
             tell(done=number, role=role)
         except Exception as e:  # noqa: BLE001 - each error is judged by the parent
             typed = library == "deltalake" or isinstance(e, deltaplane.exceptions.DeltaError)
@@ -113,8 +141,8 @@ def _read(module: Any, table: str, options: dict[str, str], number: int) -> None
     check(rows)
 
 
-def _follow(module: Any, table: str, options: dict[str, str], number: int) -> None:
-    """Reads the appended rows of every commit since the first one, as a new follower."""
+def _update(module: Any, table: str, options: dict[str, str], number: int) -> None:
+    """Opens the table, then takes over newer versions, which never go back."""
     opened = module.DeltaTable(table, storage_options=options)
     before = opened.version()
     opened.update_incremental()
@@ -129,7 +157,33 @@ def _deltalake_rows(opened: Any) -> pa.Table:
     return pa.table(QueryBuilder().register("t", opened).execute("select * from t").read_all())
 
 
-_OPERATIONS = {"append": _append, "merge": _merge, "read": _read, "follow": _follow}
+_OPERATIONS = {"append": _append, "merge": _merge, "read": _read, "update": _update}
+
+
+def stream(table: str, options: dict[str, str], journal: Path, most_items: int | None = None) -> None:
+    """Delivers new rows from the last offset on: appends a line to the journal for each item, with
+    its batches and its offset, as an application does which stores both in one transaction."""
+    from deltaplane import DeltaTable
+
+    done = delivered(journal)
+    since = done[-1]["offset"] if done else -1
+    with journal.open("a") as lines:
+        for count, item in enumerate(DeltaTable(table, storage_options=options).tail(since), start=1):
+            batches = item.to_arrow()["batch"].to_pylist()
+            # Written at once: a killed process leaves a whole line, or a beginning that is cut off.
+            lines.write(json.dumps({"batches": batches, "offset": item.offset}) + "\n")
+            lines.flush()
+            if count == most_items:
+                return
+
+
+def delivered(journal: Path) -> list[dict[str, Any]]:
+    """The items of the journal, without a last line that was cut off, which is removed."""
+    text = journal.read_text() if journal.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        journal.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def check(rows: pa.Table) -> set[int]:
@@ -149,6 +203,10 @@ class Score:
     failed: int = 0
     kills: int = 0
     reads: int = 0
+    # Rows that the streaming reader delivered, and batches that it delivered wrongly.
+    streamed: int = 0
+    not_streamed: list[int] = field(default_factory=list)
+    streamed_wrongly: list[int] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     doubled: list[int] = field(default_factory=list)
     torn: list[int] = field(default_factory=list)
@@ -172,7 +230,12 @@ def soak(scratch: Path, seconds: float, seed: int, library: str = "deltaplane") 
             options = {**server.options, "AWS_ENDPOINT_URL": proxy, "timeout": "1s", "retry_timeout": "20s"}
             lines = _run(library, table, options, seconds, chance, score, scratch)
         rows = DeltaTable(table, storage_options=server.options).to_pyarrow_table()
+        if "stream" in ROLES[library]:
+            # The stream's last start, without faults, reads what is left.
+            stream(table, server.options, scratch / "journal")
     _judge(score, lines, rows)
+    if "stream" in ROLES[library]:
+        _judge_stream(score, delivered(scratch / "journal"), rows)
     return score
 
 
@@ -186,27 +249,30 @@ def _run(
     scratch: Path,
 ) -> list[dict[str, Any]]:
     until, outputs, number = time.time() + seconds, [], 0
-    workers: dict[subprocess.Popen[bytes], str] = {}
+    workers: dict[subprocess.Popen[bytes], tuple[str, Path]] = {}
 
     def start(role: str) -> None:
         nonlocal number
         number += 1
         outputs.append(scratch / f"worker-{number}")
-        command = [sys.executable, "-m", "stores.faults.soak", "--worker", role, library, table, json.dumps(options)]
+        worker = Worker(role, library, table, options, number * 100_000, until, str(scratch / "journal"))
+        command = [sys.executable, "-m", "stores.faults.soak", "--worker", json.dumps(asdict(worker))]
         with outputs[-1].open("wb") as output:
-            process = subprocess.Popen([*command, str(number * 100_000), str(until)], stdout=output, cwd=TESTS)
-        workers[process] = role
+            process = subprocess.Popen(command, stdout=output, cwd=TESTS)
+        workers[process] = (role, outputs[-1])
 
-    for role in ROLES:
+    for role in ROLES[library]:
         start(role)
     while time.time() < until:
         time.sleep(chance.uniform(1.5, 4))
-        victim = chance.choice([process for process, role in workers.items() if role != "read"])
-        if time.time() < until - 2:
+        # A process that is still starting up has nothing to lose.
+        at_work = [p for p, (role, output) in workers.items() if role in KILLED and output.stat().st_size]
+        if at_work and time.time() < until - 2:
+            victim = chance.choice(at_work)
             victim.kill()
             victim.wait()
             score.kills += 1
-            start(workers.pop(victim))
+            start(workers.pop(victim)[0])
     for process in workers:
         process.wait(timeout=300)
     # A killed process may have ended within a line.
@@ -234,15 +300,78 @@ def _judge(score: Score, lines: list[dict[str, Any]], rows: pa.Table) -> None:
     score.doubled = [batch for batch, count in per_batch.items() if count > BATCH]
 
 
+def _judge_stream(score: Score, items: list[dict[str, Any]], rows: pa.Table) -> None:
+    counts = Counter(batch for item in items for batch in item["batches"])
+    score.streamed = sum(counts.values())
+    score.not_streamed = sorted(set(rows["batch"].to_pylist()) - set(counts))
+    score.streamed_wrongly = sorted(batch for batch, count in counts.items() if count != BATCH)
+
+
+def proof() -> None:
+    """Runs the soaks of the proof and writes their figures."""
+    scores = []
+    for library, seconds, seed in PROOF:
+        with tempfile.TemporaryDirectory() as scratch:
+            scores.append(soak(Path(scratch), seconds, seed, library))
+        print(library, seconds, seed, scores[-1], flush=True)
+    columns = [f"{library}, {seconds:.0f} s, seed {seed}" for library, seconds, seed in PROOF]
+    figures = [_figures(score) for score in scores]
+    rows = [[name, *(figure.get(name, "") for figure in figures)] for name in figures[0]]
+    errors = [
+        [column, name, count]
+        for column, score in zip(columns, scores, strict=True)
+        for name, count in score.errors.most_common()
+    ]
+    proofs.write(
+        "soak",
+        title="A soak with faults and kills",
+        claims=[
+            "Two appenders, a merger, readers and a streaming reader work on one table on S3 (versitygw) behind a proxy that fails 6 % of all requests: it throttles them, drops them before or after they are carried out, delays them, answers 500 after storing them, and breaks off or cuts bodies. Every 1.5 to 4 seconds a random process is killed and started again.",
+            "No row of an acknowledged write is missing, none is there twice, no write is there in part, and the streaming reader, which is killed too, delivers each row once. Every error of deltaplane is one of its own types.",
+            "deltalake runs the same soak, without a streaming reader, which it doesn't have, to compare.",
+        ],
+        figures={},
+        tables=[
+            {"title": "What was done, and what went wrong", "head": ["figure", *columns], "rows": rows},
+            {"title": "Errors by their type", "head": ["soak", "error", "number"], "rows": errors},
+        ],
+        how="cd tests && ../.venv/bin/python -m stores.faults.soak --proof",
+    )
+
+
+def _figures(score: Score) -> dict[str, int]:
+    figures = {
+        "requests": sum(score.faults.values()),
+        "of these failed by the proxy": sum(score.faults.values()) - score.faults["none"],
+        "processes killed": score.kills,
+        "writes acknowledged": score.acknowledged,
+        "reads that saw whole batches": score.reads,
+        "operations that ended in an error": score.failed,
+        "acknowledged writes lost": len(score.lost),
+        "writes doubled": len(score.doubled),
+        "writes torn": len(score.torn),
+        "reads that saw torn or doubled batches": len(score.wrong_reads),
+        "errors without a type": len(score.untyped),
+    }
+    if score.streamed:
+        figures |= {
+            "rows delivered by the stream": score.streamed,
+            "batches not delivered by it": len(score.not_streamed),
+            "batches delivered in part or twice": len(score.streamed_wrongly),
+        }
+    return figures
+
+
 def main(arguments: list[str]) -> None:
     if arguments[0] == "--worker":
-        role, library, table, options, first, until = arguments[1:]
-        work(role, library, table, json.loads(options), int(first), float(until))
-        return
-    seconds, seed = float(arguments[0]), int(arguments[1])
-    library = arguments[2] if len(arguments) > 2 else "deltaplane"
-    with tempfile.TemporaryDirectory() as scratch:
-        print(soak(Path(scratch), seconds, seed, library))
+        work(Worker(**json.loads(arguments[1])))
+    elif arguments[0] == "--proof":
+        proof()
+    else:
+        seconds, seed = float(arguments[0]), int(arguments[1])
+        library = arguments[2] if len(arguments) > 2 else "deltaplane"
+        with tempfile.TemporaryDirectory() as scratch:
+            print(soak(Path(scratch), seconds, seed, library))
 
 
 if __name__ == "__main__":

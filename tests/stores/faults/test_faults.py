@@ -13,11 +13,15 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, write_deltalake
+from deltaplane._native import RawStore
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreUnavailableError, TableNotFoundError
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import StoreServer, versitygw
 
 COMMIT, DATA, LISTING = r"_delta_log/\d{20}\.json$", r"\.parquet$", r"list-type=2"
+# Longest time between a commit's PUT and the command's end while the store fails: its limit of 5 s,
+# a pause between two requests, and a busy machine's delays.
+AFTER_COMMIT_SECONDS = 15
 Fail = Callable[[Callable[[], Answer]], Answer | None]
 
 
@@ -201,6 +205,17 @@ def test_appends_are_committed_once(remote: Remote, table: str, fault: str) -> N
     assert write_deltalake(table, rows(400), mode="append", storage_options=remote.options).version == 4
 
 
+def test_a_refused_head_is_repeated_although_it_has_no_body(remote: Remote, table: str) -> None:
+    store = RawStore.open(table, remote.options)
+    key = "_delta_log/00000000000000000002.json"
+    rule = remote.faults.rule = Rule("HEAD", COMMIT, refused(400, "RequestTimeout"), 2)
+    assert store.head(key)[0] == key
+    assert rule.hits == 2
+    remote.faults.rule = Rule("HEAD", COMMIT, refused(400, "InvalidRequest"), 99)
+    with pytest.raises(InvalidArgumentError, match="malformed"):
+        store.head(key)
+
+
 def test_a_cut_that_stays_is_refused(remote: Remote, table: str) -> None:
     options = {**remote.options, "cache_memory_bytes": "0"}
     for pattern, fail in ((r"0002\.json$", first_line), (DATA, cut_to(50))):
@@ -248,6 +263,93 @@ def test_a_commit_is_no_error_if_the_table_cannot_be_read_after_it(remote: Remot
     assert DeltaTable(table, storage_options=remote.server.options).version() == 3
     opened.update_incremental()
     assert opened.version() == 3
+
+
+def _append(table: DeltaTable) -> object:
+    return write_deltalake(table, rows(300), mode="append")
+
+
+def _append_to_location(table: DeltaTable) -> object:
+    return write_deltalake(table.table_uri, rows(300), mode="append", storage_options=table._options)
+
+
+def _merge(table: DeltaTable) -> object:
+    merger = table.merge(rows(250), "t.id = s.id", source_alias="s", target_alias="t")
+    return merger.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+COMMANDS: dict[str, Callable[[DeltaTable], object]] = {
+    "append": _append,
+    "append to a location": _append_to_location,
+    "delete": lambda table: table.delete("id < 10"),
+    "merge": _merge,
+    "optimize": lambda table: table.optimize.compact(),
+    "alter": lambda table: table.alter.set_table_properties({"delta.appendOnly": "false"}),
+}
+
+
+@pytest.mark.parametrize("checkpoint", ["no checkpoint due", "checkpoint due"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_commit_returns_soon_if_the_store_fails_after_it(
+    remote: Remote, table: str, command: str, checkpoint: str
+) -> None:
+    """With the default `retry_timeout` of a minute."""
+    if checkpoint == "checkpoint due":
+        opened = DeltaTable(table, storage_options=remote.server.options)
+        opened.alter.set_table_properties({"delta.checkpointInterval": "4"})
+        last = 4
+    else:
+        last = 3
+    opened = DeltaTable(table, storage_options=remote.options)
+    committed: list[float] = []
+
+    class AfterCommit(Rule):
+        """Passes the commit on; every later request fails."""
+
+        def applies(self, request: Request) -> bool:
+            return bool(committed) or (
+                request.command == "PUT" and re.search(rf"000{last}\.json$", request.path) is not None
+            )
+
+    def fail(ask: Callable[[], Answer]) -> Answer | None:
+        if committed:
+            return refused(503, "SlowDown")(ask)
+        answer = ask()
+        committed.append(time.monotonic())
+        return answer
+
+    remote.faults.rule = AfterCommit("*", "", fail)
+    COMMANDS[command](opened)
+    seconds = time.monotonic() - committed[0]
+    remote.faults.rule = None
+    assert seconds < AFTER_COMMIT_SECONDS, seconds
+    assert DeltaTable(table, storage_options=remote.server.options).version() == last
+
+
+def test_a_commit_returns_soon_if_the_store_is_silent_after_it(remote: Remote, table: str) -> None:
+    opened = DeltaTable(table, storage_options=remote.options)
+    release, committed = threading.Event(), threading.Event()
+
+    class AfterCommit(Rule):
+        def applies(self, request: Request) -> bool:
+            return committed.is_set() or (request.command == "PUT" and request.path.endswith("0003.json"))
+
+    def fail(ask: Callable[[], Answer]) -> Answer | None:
+        if committed.is_set():
+            release.wait(60)
+            return None
+        committed.set()
+        return ask()
+
+    remote.faults.rule = AfterCommit("*", "", fail)
+    began = time.monotonic()
+    try:
+        assert write_deltalake(opened, rows(300), mode="append").version == 3
+        assert time.monotonic() - began < AFTER_COMMIT_SECONDS
+    finally:
+        release.set()
+        remote.faults.rule = None
+    assert ids(table, remote.server.options) == list(range(400))
 
 
 def test_a_missing_bucket_is_reported_before_rows_are_read(remote: Remote) -> None:

@@ -19,8 +19,10 @@ def test_faults_and_kills_cost_no_row(tmp_path: Path) -> None:
     score = soak(tmp_path, float(SECONDS or 20), 1 if SECONDS is None else int(time.time()))
     assert (score.lost, score.doubled, score.torn) == ([], [], []), score
     assert (score.wrong_reads, score.untyped) == ([], []), score
+    assert (score.not_streamed, score.streamed_wrongly) == ([], []), score
     # A soak without writes, reads, kills or faults shows nothing.
     assert score.acknowledged, score
     assert score.reads, score
+    assert score.streamed, score
     assert score.kills, score
     assert sum(score.faults.values()) > score.faults["none"], score

@@ -10,6 +10,7 @@ pub(crate) mod retained_files;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
@@ -22,7 +23,7 @@ use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet}
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::{features, paths};
-use deltaplane_store::{PutDraft, PutOutcome, Store};
+use deltaplane_store::{PutDraft, PutOutcome, Store, with_retry_limit};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -47,6 +48,11 @@ const PUT_REPEATS: u32 = 8;
 const FIRST_REPEAT_MS: u64 = 50;
 /// How long a losing commit may reuse its serialized text and the time in it.
 const STANDS_MS: i64 = 1000;
+/// How long a store may fail while the work after a commit asks it, before that work is left to
+/// the next commit: the caller waits for it, and the commit is done.
+pub const AFTER_COMMIT: Duration = Duration::from_secs(5);
+/// The same for the checksum of the base, which is read while the commit is put.
+const BASE_CHECKSUM: Duration = Duration::from_secs(2);
 
 /// What a commit did, with delta-spark's names.
 #[derive(Debug, Clone, Default)]
@@ -449,7 +455,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
             let ahead = Ahead::begin(base.as_ref(), &made.actions);
             let previous = async {
                 match ahead {
-                    None => previous_checksum(base.as_ref()).await,
+                    None => with_retry_limit(BASE_CHECKSUM, previous_checksum(base.as_ref())).await,
                     Some(_) => None,
                 }
             };
@@ -463,9 +469,14 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
                         None => None,
                     }
                 };
-                let (snapshot, sum) = futures::join!(reload(store, base.as_ref(), version, text), sum);
-                let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
-                return Ok(won(base.as_ref(), &staged, &made.actions, sum, snapshot, attempt).await);
+                let after = async {
+                    let (reloaded, sum) = futures::join!(reload(store, base.as_ref(), version, text), sum);
+                    let (snapshot, answered) = reloaded.map_err(|e| unread(version, e))?;
+                    let snapshot = snapshot.own(base.as_ref(), put_ms);
+                    let done = Done { attempt, answered };
+                    Ok(won(base.as_ref(), &staged, &made.actions, sum, snapshot, done).await)
+                };
+                return with_retry_limit(AFTER_COMMIT, after).await;
             }
             wait(attempt).await;
             attempt += 1;
@@ -493,16 +504,23 @@ async fn won(
     actions: &[Action],
     checksum: Option<VersionChecksum>,
     snapshot: Snapshot,
-    attempts: usize,
+    done: Done,
 ) -> Committed {
-    let version = snapshot.version();
+    let (version, attempts) = (snapshot.version(), done.attempt);
     info!(table = %snapshot.store().location(), version, attempts, "committed");
     let hooks = Hooks {
         checkpoint: !staged.skip_checkpoint,
         cleanup: staged.cleanup,
         among_many: snapshot.is_among_many(),
     };
-    let checkpointed = post_commit::run(base, &snapshot, actions, checksum, hooks).await;
+    let checkpointed = match done.answered {
+        true => post_commit::run(base, &snapshot, actions, checksum, hooks).await,
+        // The store failed: the next commit does this work.
+        false => {
+            checksum.into_iter().for_each(|sum| snapshot.keep_checksum(sum));
+            false
+        }
+    };
     Committed {
         // The next checkpoint of this kind writes only what changed since the previous one.
         begins_anew: checkpointed && snapshot.writes_v2(),
@@ -511,6 +529,14 @@ async fn won(
         attempts,
         metrics: staged.operation.metrics.clone(),
     }
+}
+
+/// How a commit went.
+struct Done {
+    /// The attempt that won.
+    attempt: usize,
+    /// Whether the store answered after it.
+    answered: bool,
 }
 
 #[derive(PartialEq, Eq)]
@@ -602,20 +628,20 @@ async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
 }
 
 /// The snapshot of a version that this process has just committed. The commit is durable: if the
-/// store doesn't answer, the snapshot is made of what was put.
-async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Bytes) -> Result<Snapshot> {
+/// store doesn't answer, which the flag says, the snapshot is made of what was put.
+async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Bytes) -> Result<(Snapshot, bool)> {
     let newest = match base {
         Some(b) => b.after_own(text.clone()).await,
         None => Snapshot::open(store, None).await,
     };
     let read = match newest {
-        Ok(newest) if newest.version() == version => return Ok(newest),
+        Ok(newest) if newest.version() == version => return Ok((newest, true)),
         Ok(_) => Snapshot::open(store, Some(version)).await,
         Err(e) => Err(e),
     };
-    read.or_else(|e| {
+    read.map(|snapshot| (snapshot, true)).or_else(|e| {
         warn!(version, error = %e, "the commit is safe, but can't be read back");
-        Snapshot::after_unread(store, base, version, text)
+        Ok((Snapshot::after_unread(store, base, version, text)?, false))
     })
 }
 

@@ -13,10 +13,12 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
     ReqwestConnector,
 };
+use reqwest::StatusCode;
 
 use crate::credentials::ProvidedFields;
 use crate::error::METADATA_REFUSED;
 use crate::per_process::PerProcess;
+use crate::retry_limit::{self, RetryLimit};
 use crate::stores::passing_failures;
 
 /// The addresses where clouds tell a machine its own identity. A container's address is not among
@@ -60,6 +62,9 @@ impl HttpConnector for Connector {
 /// How long an endpoint that has never answered is asked again: long enough for a short
 /// interruption, and bearable for a wrong address.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+/// Repetitions of a HEAD that was refused with the status of a malformed request.
+const HEAD_REPEATS: u32 = 2;
 
 /// Whether the endpoint has answered this client.
 #[derive(Debug, Clone, Copy)]
@@ -131,11 +136,9 @@ impl Guarded {
             Err(e) => Err(e),
         }
     }
-}
 
-#[async_trait]
-impl HttpService for Guarded {
-    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    /// Sends a request with the credentials and the answers described above.
+    async fn answer(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let host = request.uri().host().unwrap_or_default();
         if !self.metadata_allowed && METADATA_HOSTS.iter().any(|known| known.eq_ignore_ascii_case(host)) {
             return Err(HttpError::new(HttpErrorKind::Unknown, Refused));
@@ -163,7 +166,72 @@ impl HttpService for Guarded {
         }
         passing_failures::shown(response, is_small).await
     }
+
+    /// Sends a request, a refused HEAD several times: its answer has no body that would tell a
+    /// refusal that passes from a malformed request.
+    async fn repeated(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if request.method().as_str() == "HEAD" {
+            for _ in 0..HEAD_REPEATS {
+                let response = self.answer(request.clone()).await?;
+                if response.status() != StatusCode::BAD_REQUEST {
+                    return Ok(response);
+                }
+            }
+        }
+        self.answer(request).await
+    }
+
+    /// Sends a request of work that has a limit. Beyond it, failures become errors that
+    /// object_store doesn't repeat.
+    async fn answer_within(&self, limit: &RetryLimit, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let began = Instant::now();
+        let time = limit.answer_time(request.body().content_length() as u64);
+        let answer = tokio::time::timeout(time, self.repeated(request)).await;
+        let answer = answer.unwrap_or_else(|late| Err(HttpError::new(HttpErrorKind::Timeout, late)));
+        let status = answer.as_ref().ok().map(HttpResponse::status);
+        let failed = status.is_none_or(|s| {
+            s.is_server_error() || s == StatusCode::TOO_MANY_REQUESTS || s == StatusCode::REQUEST_TIMEOUT
+        });
+        match limit.may_repeat(began, failed) {
+            true => answer,
+            false => Err(HttpError::new(
+                HttpErrorKind::Unknown,
+                NotRepeated(status.map(|s| s.as_u16()), answer.err()),
+            )),
+        }
+    }
 }
+
+#[async_trait]
+impl HttpService for Guarded {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        match retry_limit::current() {
+            None => self.repeated(request).await,
+            Some(limit) => self.answer_within(&limit, request).await,
+        }
+    }
+}
+
+/// A failure beyond the limit of its work: the status or the error of the last request.
+#[derive(Debug)]
+struct NotRepeated(Option<u16>, Option<HttpError>);
+
+impl fmt::Display for NotRepeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotRepeated(_, Some(e)) => write!(f, "the store failed for too long: {e}"),
+            NotRepeated(status, None) => {
+                write!(
+                    f,
+                    "the store failed for too long, with the status {}",
+                    status.unwrap_or_default()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotRepeated {}
 
 /// Whether a response says that the credential is invalid or expired. AWS reports an expired one
 /// with the status of a malformed request; for a HEAD request without a body.

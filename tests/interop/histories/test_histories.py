@@ -1,0 +1,155 @@
+"""Histories of engines that race on one table are linearizable, by the verdict of a checker that
+isn't ours; and the checker notices a lost update (P070)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from deltaplane import register_log_store, write_deltalake
+from interop.delta_spark import DeltaSpark
+from interop.histories.engines import DeltaRs, Engine, Ours, Spark
+from interop.histories.recording import Operation, Recorder, figures, judge
+from stores import proofs
+from stores.folder_store import Folder
+from stores.numbers import rows
+from stores.servers import SERVERS, versitygw
+
+# Operations of each leader; a proof records more of them.
+ON_S3 = 100 if proofs.asked() else 16
+ON_SPARK = 12 if proofs.asked() else 6
+# Races on a store that overwrites commits, of which one loses an update.
+TRIES = 5
+# Rows of the history that faults are planted into.
+KEPT, DELETED = 98_000_000, 98_000_001
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[dict[str, object]]:
+    """The figures of all races, for the proof."""
+    collected: dict[str, object] = {}
+    yield collected
+    proofs.tell(
+        "histories",
+        title="Histories of racing engines",
+        claims=[
+            "Engines append rows, delete rows if they are there, and read the table, all at the same time on one table. The checker porcupine finds an order of the operations which explains every result, with each operation taking effect at one instant between its call and its return; operations whose outcome is unknown may take effect later or never.",
+            "On a store which overwrites commits instead of refusing a taken name, the checker finds the lost update; it also refuses a recorded history from which a row vanished.",
+            "Versions never go back, and each write makes a new one, where the engine tells its version.",
+        ],
+        figures=collected,
+        how="DELTAPLANE_PROOFS=1 .venv/bin/python -m pytest tests/interop/histories",
+    )
+
+
+def check(recorder: Recorder, scratch: Path) -> dict[str, int]:
+    """Fails unless the checker explains the history; keeps a history that it refuses."""
+    file = scratch / "history.json"
+    file.write_text("\n".join(map(json.dumps, recorder.operations)))
+    assert judge(recorder.judged) == "Ok", f"the history is in {file}"
+    counted = figures(recorder.judged)
+    # A history without races, or without one kind of operation, shows nothing.
+    assert all(counted[kind] for kind in ("appends", "deletes", "reads", "operations beside others")), counted
+    return counted
+
+
+def raced(leaders: Sequence[Engine], others: Sequence[Engine], count: int, seed: int = 1) -> Recorder:
+    recorder = Recorder(seed)
+    recorder.race(leaders, others, count)
+    return recorder
+
+
+def test_deltalake_and_we_on_s3(tmp_path: Path, told: dict[str, object]) -> None:
+    with versitygw(tmp_path) as server:
+        table = f"{server.new_bucket()}/t"
+        write_deltalake(table, rows(0, 0), storage_options=server.options)
+        ours, theirs = Ours(table, server.options), DeltaRs(table, server.options)
+        recorder = raced([ours, theirs, ours, theirs], [], ON_S3)
+        told["deltaplane and deltalake on S3"] = check(recorder, tmp_path)
+
+
+def test_delta_spark_and_we_on_a_local_disk(delta_spark: DeltaSpark, tmp_path: Path, told: dict[str, object]) -> None:
+    table = str(tmp_path / "t")
+    write_deltalake(table, rows(0, 0))
+    recorder = raced([Spark(table, delta_spark)], [Ours(table), Ours(table)], ON_SPARK)
+    told["deltaplane and delta-spark on a local disk"] = check(recorder, tmp_path)
+
+
+def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path, told: dict[str, object]) -> None:
+    with SERVERS["hdfs"](tmp_path) as server:
+        table = f"{server.new_bucket()}/t"
+        write_deltalake(table, rows(0, 0))
+        recorder = raced([Spark(table, delta_spark)], [Ours(table), Ours(table)], ON_SPARK)
+        told["deltaplane and delta-spark on HDFS"] = check(recorder, tmp_path)
+
+
+class Overwriting(Folder):
+    """A store with the planted fault: a commit replaces another one of the same version."""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self.put(path, data)
+        return True
+
+
+def test_a_store_that_overwrites_commits_is_found(tmp_path: Path, told: dict[str, object]) -> None:
+    register_log_store("overwriting", Overwriting)
+    options = {"folder": str(tmp_path)}
+    verdicts = []
+    for seed in range(TRIES):
+        table = f"overwriting://t{seed}/t"
+        write_deltalake(table, rows(0, 0), storage_options=options)
+        ours = Ours(table, options)
+        verdicts.append(judge(raced([ours, ours, ours], [], 12, seed).judged))
+        if verdicts[-1] == "Illegal":
+            break
+    assert verdicts[-1] == "Illegal", verdicts
+    told["races until the planted lost update was found"] = len(verdicts)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
+    """A history without faults, whose last operations add two rows, delete one and read the
+    other."""
+    table = str(tmp_path_factory.mktemp("sound") / "t")
+    write_deltalake(table, rows(0, 0))
+    ours = Ours(table)
+    recorder = raced([ours, ours], [], 12)
+    for key in (KEPT, DELETED):
+        recorder.append(0, ours, key)
+    recorder.delete(0, ours, DELETED)
+    recorder.read(0, ours)
+    assert judge(recorder.judged) == "Ok"
+    return recorder.judged
+
+
+def test_a_row_that_vanishes_is_noticed(sound: list[Operation]) -> None:
+    *before, last = sound
+    assert KEPT in last["rows"]
+    for row in last["rows"]:
+        without = {**last, "rows": [other for other in last["rows"] if other != row]}
+        assert judge([*before, without]) == "Illegal"
+
+
+def test_a_row_that_comes_back_is_noticed(sound: list[Operation]) -> None:
+    *before, last = sound
+    assert judge([*before, {**last, "rows": [*last["rows"], DELETED]}]) == "Illegal"
+
+
+def test_an_unknown_outcome_may_be_either(sound: list[Operation]) -> None:
+    *before, last = sound
+    key = 99_000_000
+    unknown = {"client": 99, "kind": "append", "key": key, "call": last["return"] + 1, "return": None, "version": None}
+    later = {**last, "call": last["return"] + 2, "return": last["return"] + 3}
+    for rows_seen in (last["rows"], [*last["rows"], key]):
+        assert judge([*sound, unknown, {**later, "rows": rows_seen}]) == "Ok"
+    # Seen before it began.
+    assert judge([*before, {**last, "rows": [*last["rows"], key]}, unknown]) == "Illegal"
+
+
+def test_a_version_that_goes_back_is_noticed(sound: list[Operation]) -> None:
+    last = sound[-1]
+    older = {**last, "call": last["return"] + 1, "return": last["return"] + 2, "version": last["version"] - 1}
+    assert judge([*sound, older]) == "Illegal"
