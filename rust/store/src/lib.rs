@@ -31,7 +31,7 @@ pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;
 pub use options::Options;
 pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
-pub use runtime::{block_on, handle};
+pub use runtime::{block_on, finish_background, handle, run_in_background};
 pub use session::{Session, open_in_session};
 pub use store::{Store, Upload};
 pub use stores::{Opener, register_scheme};

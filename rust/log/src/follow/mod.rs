@@ -147,7 +147,7 @@ impl Tail {
     /// The newest version of the table now.
     pub async fn newest(&self) -> Result<Snapshot> {
         let known = self.newest.lock().map_err(broken)?.clone();
-        let newest = known.update().await?;
+        let newest = known.update_by_next().await?;
         if newest.state().metadata().id != self.table_id() {
             return Err(replaced().with_table(self.table()));
         }
