@@ -38,12 +38,15 @@ pub(super) async fn copy(job: &OptimizeJob, files: Vec<FileRead>, out: &mut Outp
     if files.len() < 2 || wanted.columns.iter().all(|(_, leaf)| leaf.is_none()) {
         return copying.decoded(files).await;
     }
-    let mut looked = stream::iter(files.clone())
-        .map(|file| {
-            let (store, wanted) = (job.store.clone(), wanted.clone());
-            tokio::spawn(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
-        })
-        .buffered(ahead(job, &files));
+    let look = |file: FileRead| {
+        let (store, wanted) = (job.store.clone(), wanted.clone());
+        tokio::spawn(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
+    };
+    // Until a column can be copied, no more files are read than are needed to find out.
+    let (ahead, first) = (ahead(job, &files), files.len().min(FRUITLESS));
+    let (first, others) = files.split_at(first);
+    let first = stream::iter(first.to_vec()).map(look).buffered(ahead.min(FRUITLESS));
+    let mut looked = first.chain(stream::iter(others.to_vec()).map(look).buffered(ahead));
     let mut seen = 0;
     while let Some(copied) = looked.next().await {
         job.go_on()?;

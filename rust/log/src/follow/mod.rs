@@ -236,6 +236,9 @@ impl Tail {
             }
             taken.version();
         }
+        if offset.version > last {
+            return Ok(offset);
+        }
         let mut wanted = self.commits(offset.version, last + 1).await?;
         while !taken.ends(limits)
             && let Some(commit) = wanted.try_next().await?
@@ -305,7 +308,7 @@ impl Tail {
             return Ok(None);
         }
         let end = self.newest().await?.version() + 1;
-        if offset.version > end {
+        if offset.version >= end {
             return Ok(None);
         }
         let mut wanted = self.commits(offset.version, end).await?;

@@ -6,6 +6,7 @@ pub(crate) mod file_scan;
 pub(crate) mod freshness;
 pub(crate) mod open;
 pub(crate) mod probe;
+pub(crate) mod settling;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -38,7 +39,7 @@ use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
 use crate::snapshot::checksum::KnownChecksum;
-use crate::transaction::settling::Settling;
+use crate::snapshot::settling::Settling;
 
 /// Commits after which an update starts again from a newer checkpoint instead of extending the
 /// tail.

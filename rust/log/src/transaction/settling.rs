@@ -1,37 +1,16 @@
 //! The end of a commit to an object store: its checksum is put, and its time and tag are read, while
 //! the caller goes on. The commit is durable; nothing of this can fail it.
 
-use std::process;
-
 use bytes::Bytes;
 use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_store::{Scheme, Store, run_in_background};
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
 use tracing::debug;
 
 use crate::Snapshot;
 use crate::checkpoint_writer;
+use crate::snapshot::settling::Settling;
 use crate::transaction::Staged;
 use crate::transaction::post_commit::Ahead;
-
-/// The snapshot of an own commit as the store shows it, once it has answered.
-#[derive(Clone)]
-pub(crate) struct Settling {
-    /// A forked child has none of its parent's tasks.
-    pid: u32,
-    snapshot: Shared<BoxFuture<'static, Option<Snapshot>>>,
-}
-
-impl Settling {
-    /// `None` if the store didn't answer.
-    pub(crate) async fn settled(&self) -> Option<Snapshot> {
-        match self.pid == process::id() {
-            true => self.snapshot.clone().await,
-            false => None,
-        }
-    }
-}
 
 /// Whether the work after a commit, apart from a checkpoint, may be done in the background.
 fn is_remote(store: &Store) -> bool {
@@ -66,11 +45,7 @@ pub(crate) async fn settle_later(
         let (_, read) = futures::join!(ahead.put(&store, version), base.after_own(text));
         settled(&base, sum, read, put_ms)
     });
-    let snapshot = async move { task.await.ok().flatten() }.boxed().shared();
-    Ok(unread.settling(Settling {
-        pid: process::id(),
-        snapshot,
-    }))
+    Ok(unread.settling(Settling::new(async move { task.await.ok().flatten() })))
 }
 
 fn settled(
