@@ -1,11 +1,9 @@
-"""Operations on a table in an object store with 30 ms for each read and 60 ms for each write, in
-front of real servers: versitygw for S3, Azurite for Azure. Requests, rounds (requests that begin
-after another one ended) and bytes are counted by the proxy that delays them; the cost is that of a
-million such operations at the store's list prices for requests.
+"""Operations on an object store's table with 30 ms for each read and 60 ms for each write, in front
+of versitygw (S3) and Azurite (Azure): time, requests, rounds (requests that begin after another one
+ended), bytes, and the list price of the requests of a million operations.
 
-Each call has a table of its own that this process never saw. The tables have no deletion vectors,
-since deltalake doesn't write to tables that have them. The bar for an append on an open handle is
-two bare puts, one after the other.
+Each call has a new table, without deletion vectors, which deltalake doesn't write. Two bare puts
+are the bar of an append on an open handle.
 """
 
 from __future__ import annotations
