@@ -17,7 +17,7 @@ from pathlib import Path
 
 from support.charts import Points, colour_of, exponent, last_step, log_log
 from support.harness import CACHE
-from support.results import Facts, Line, load
+from support.results import TRAFFIC, Facts, Line, load
 from support.targets import GOALS, SIZES, SUBJECT, Goal
 
 BENCHES = Path(__file__).resolve().parents[1]
@@ -197,7 +197,8 @@ def _power(k: float | None) -> str:
 
 def _measure(measure: str, results: Sequence[tuple[Line, Facts]]) -> list[str]:
     head = ["case", "contestant", "median ms", "best ms", "p99 ms", "CPU ms", "peak MB", "added MB", "files MB", "runs"]
-    head += ["time", "CPU", "memory"]
+    sends = any(line.requests is not None for line, _ in results)
+    head += [*(TRAFFIC if sends else ()), "time", "CPU", "memory"]
     rows, last = [], ""
     for line, _ in results:
         cells = [
@@ -208,6 +209,7 @@ def _measure(measure: str, results: Sequence[tuple[Line, Facts]]) -> list[str]:
             f"{line.added_mb:,.0f}",
             "" if line.size_mb is None else f"{line.size_mb:,.3g}",
             str(line.runs),
+            *(line.traffic if sends else ()),
             *(f"{ratio:.2f}x" for ratio in (line.ratio_median, line.ratio_cpu, line.ratio_peak)),
         ]
         rows.append((line.contestant, cells))

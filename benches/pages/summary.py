@@ -18,7 +18,7 @@ from pathlib import Path
 from report import amount, described, measured_on, newest, ordered
 from support.charts import exponent, last_step
 from support.harness import CACHE
-from support.results import Facts, Line, load
+from support.results import TRAFFIC, Facts, Line, load
 from support.targets import GOALS, SIZES, Goal, Seen
 
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
@@ -148,8 +148,9 @@ def _target(goal: Goal, seen: Seen) -> list[str]:
     return [goal.id, goal.says, amount(goal.at_most, goal.unit), amount(seen.value, goal.unit), verdict]
 
 
-def _figures(lines: Iterable[Line]) -> str:
+def _figures(lines: Sequence[Line]) -> str:
     rows, last = [], ""
+    sends = any(line.requests is not None for line in lines)
     for line in lines:
         rows.append(
             [
@@ -158,11 +159,13 @@ def _figures(lines: Iterable[Line]) -> str:
                 *(f"{s * 1000:,.4g}" for s in (line.median_s, line.cpu_s)),
                 f"{line.peak_mb:,.0f}",
                 "" if line.size_mb is None else f"{line.size_mb:,.3g}",
+                *(line.traffic if sends else ()),
                 *(f"{ratio:.2f}x" for ratio in (line.ratio_median, line.ratio_cpu, line.ratio_peak)),
             ]
         )
         last = line.case
-    return _table(["case", "contestant", "ms", "CPU ms", "peak MB", "files MB", "time", "CPU", "memory"], rows)
+    head = ["case", "contestant", "ms", "CPU ms", "peak MB", "files MB", *(TRAFFIC if sends else ())]
+    return _table([*head, "time", "CPU", "memory"], rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -43,6 +43,17 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """The requests of a call to a store: their number, their rounds (requests that begin after
+    another one ended), their bytes in both directions, and the list price of a million calls."""
+
+    requests: int
+    rounds: int
+    moved_mb: float
+    usd_per_million: float
+
+
+@dataclass(frozen=True)
 class Task:
     """One contestant's prepared work: `prepare` is called before each call of `run`, which alone is
     timed.
@@ -57,6 +68,8 @@ class Task:
     prepare: Callable[[], object] | None = None
     failed: Callable[[Any], int] | None = None
     elsewhere: Callable[[Any], Elsewhere] | None = None
+    # Called after each call of `run`.
+    traffic: Callable[[], Traffic] | None = None
 
 
 # Builds a task from a case's arguments and an empty folder that is deleted afterwards.
@@ -178,6 +191,7 @@ def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> 
         task.run()
     before_kb = _memory_kb("VmRSS")
     seconds, cpu, elsewhere_mb = [], [], [0.0]
+    traffic: list[dict[str, float]] = []
     result: Any = None
     for _ in range(order["calls"]):
         result = None
@@ -186,6 +200,8 @@ def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> 
         result = task.run()
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - cpu_began)
+        if task.traffic is not None:
+            traffic.append(asdict(task.traffic()))
         if task.elsewhere is not None:
             other = task.elsewhere(result)
             cpu[-1] += other.cpu_s
@@ -200,6 +216,7 @@ def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> 
         "added_mb": max(0, peak_kb - before_kb) / 1024,
         "answer": task.answer(result),
         "failed": 0 if task.failed is None else task.failed(result),
+        "traffic": traffic,
         "size_bytes": None if task.size_bytes is None else task.size_bytes(result),
     }
 
@@ -279,7 +296,7 @@ def _ratio(subject: float, other: float) -> float:
     return subject / other if other > 0 else 1.0
 
 
-def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
+def _figures(runs: list[dict[str, Any]]) -> dict[str, Any]:
     seconds = [s for run in runs for s in run["seconds"]]
     return {
         "best_s": min(seconds),
@@ -289,7 +306,14 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
         "cpu_s": median(s for run in runs for s in run["cpu"]),
         "peak_mb": median(run["peak_mb"] for run in runs),
         "added_mb": median(run["added_mb"] for run in runs),
+        **_traffic([call for run in runs for call in run["traffic"]]),
     }
+
+
+def _traffic(calls: list[dict[str, float]]) -> dict[str, float]:
+    """Medians; nothing for a measure without a store."""
+    names = [field.name for field in fields(Traffic)] if calls else []
+    return {name: median(call[name] for call in calls) for name in names}
 
 
 def resolved_arguments(case: Case) -> dict[str, Any]:

@@ -70,6 +70,21 @@ class Line:
     ratio_peak: float
     # None in lines from before this was measured.
     tail_s: float | None = None
+    # Of measures of object stores: see harness.Traffic.
+    requests: float | None = None
+    rounds: float | None = None
+    moved_mb: float | None = None
+    usd_per_million: float | None = None
+
+    @property
+    def traffic(self) -> tuple[str, ...]:
+        """The figures of the requests as text, in the order of `TRAFFIC`."""
+        figures = (self.requests, self.rounds, self.moved_mb, self.usd_per_million)
+        return tuple("" if figure is None else f"{figure:,.3g}" for figure in figures)
+
+
+# Heads of the columns of `Line.traffic`.
+TRAFFIC = ("requests", "rounds", "moved MB", "$ a million")
 
 
 def facts_now(scale: str) -> Facts:
@@ -155,7 +170,8 @@ def show(lines: Sequence[Line], facts: Facts, as_json: bool) -> None:
         "added MB",
         "files MB",
     ]
-    head += ["median", "CPU", "peak"]
+    sends = any(line.requests is not None for line in lines)
+    head += [*(TRAFFIC if sends else ()), "median", "CPU", "peak"]
     rows = [head]
     last = None
     for line in lines:
@@ -168,6 +184,7 @@ def show(lines: Sequence[Line], facts: Facts, as_json: bool) -> None:
                 f"{line.peak_mb:,.0f}",
                 f"{line.added_mb:,.0f}",
                 "" if line.size_mb is None else f"{line.size_mb:,.3g}",
+                *(line.traffic if sends else ()),
                 *(f"{r:.2f}x" for r in (line.ratio_median, line.ratio_cpu, line.ratio_peak)),
             ]
         )

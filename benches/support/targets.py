@@ -382,6 +382,19 @@ GOALS: Sequence[Goal] = (
     Ratio("Z3", "vacuum", "VACUUM, dry run of a full one: half of deltalake's memory", "peak_mb", 0.5, "deltalake"),
     Goal("M5", "partitioned write", "2M rows into 1,000 partitions: 200 MB of memory added", "added_mb", 200),
     Ratio("M5", "partitioned write", "2M rows into 1,000 partitions: Polars' time", "median_s", 1.0, "Polars"),
+    Ratio(
+        "O1",
+        "object store append",
+        "append on an open handle, in a store: 1.25x two bare puts",
+        "median_s",
+        1.25,
+        "two bare puts",
+    ),
+    *(
+        OfCases("O2", f"object store {tag}", f"{says}, the worst: no slower than {peer}", "median_s", 1.0, peer)
+        for tag, says in (("operation", "operations on a store"), ("append", "append on an open handle, in a store"))
+        for peer in ("deltalake", PEER)
+    ),
     *_on_spark("cpu_s", "CPU"),
     *_on_spark("median_s", "time"),
     Goal("S3", "spark plan opened", "a plan on Spark, table opened: 0.3 s", "median_s", 0.3),

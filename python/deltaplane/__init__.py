@@ -5,9 +5,10 @@ package imports no other library: pyarrow, pandas, Polars, DuckDB, PySpark and t
 modules are imported at their first use.
 """
 
+import atexit
 from typing import TYPE_CHECKING
 
-from deltaplane._native import __version__
+from deltaplane._native import __version__, finish_background
 from deltaplane.exceptions import DeltaError
 from deltaplane.names import late_names
 from deltaplane.table.delta_table import DeltaTable
@@ -103,6 +104,9 @@ _LATER = {
     "sql": "statements",
     "write_deltalake": "write.api",
 }
+
+# Commits to object stores return before their checksum is stored.
+atexit.register(finish_background, 5.0)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(globals(), _LATER)

@@ -18,7 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import DeltaTable, GroupWriter, _native, write_deltalake
+from deltaplane.exceptions import ConstraintViolationError
+from deltaplane.io import records
+from deltaplane.table.follow import limits, tail_request
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import StoreServer, versitygw
 
@@ -145,8 +148,11 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def measured(remote: Remote, operation: Callable[[], Any]) -> tuple[int, int]:
     """Rounds and requests of an operation."""
+    _native.finish_background(60)
     with remote.requests.of() as requests:
         operation()
+        # A commit's checksum is put, and its tag read, after the operation.
+        _native.finish_background(60)
     return requests.rounds, len(requests.spans)
 
 
@@ -209,12 +215,87 @@ def test_appending(remote: Remote, request: pytest.FixtureRequest, table: str, r
     local, options = request.getfixturevalue(table), remote.options
     opened = remote.open(remote.upload(local))
     write_deltalake(opened, rows_of := rows(60_000, 10), mode="append")
-    # The listing, the data file, the commit, then its tag beside the checksum.
-    assert_within(remote, 4, 5, lambda: write_deltalake(opened, rows_of, mode="append"))
+    # The listing beside the data file, the commit, then its tag beside the checksum.
+    for _ in range(3):
+        assert_within(remote, 3, 5, lambda: write_deltalake(opened, rows_of, mode="append"))
+    # Rows that can be read only once are written when the listing has shown the newest version.
+    assert_within(remote, 4, 5, lambda: write_deltalake(opened, rows_of.to_reader(), mode="append"))
     fresh = remote.upload(local)
     assert_within(
         remote, rounds, requests, lambda: write_deltalake(fresh, rows_of, mode="append", storage_options=options)
     )
+
+
+def test_an_append_returns_before_its_checksum_is_stored(remote: Remote, hundred: str) -> None:
+    opened = remote.open(remote.upload(hundred))
+    write_deltalake(opened, rows(60_000, 10), mode="append")
+    _native.finish_background(60)
+    with remote.requests.of() as requests:
+        write_deltalake(opened, rows(60_000, 10), mode="append")
+        at_return = sorted(kind for kind, _, _ in requests.spans)
+        _native.finish_background(60)
+    assert at_return == ["LIST", "PUT", "PUT"]
+    assert sorted(kind for kind, _, _ in requests.spans) == ["HEAD", "LIST", "PUT", "PUT", "PUT"]
+    fresh = other_handle(remote, opened.location)
+    assert (fresh.version(), fresh.count()) == (106, 105 * 100 + 20)
+
+
+def other_handle(remote: Remote, location: str) -> DeltaTable:
+    """A handle that shares no snapshot with those of the same process: its options differ."""
+    return DeltaTable(location, storage_options={**remote.options, "timeout": "29s"})
+
+
+def test_an_append_that_was_planned_ahead_obeys_a_change_of_another_writer(remote: Remote, ten: str) -> None:
+    """The files of the outdated plan are deleted, and the rows are written for the new one."""
+    location = remote.upload(ten)
+    opened = remote.open(location)
+    write_deltalake(opened, rows(60_000, 10), mode="append")
+    other = other_handle(remote, location)
+    other.alter.add_constraint({"small": "id < 100000"})
+    with pytest.raises(ConstraintViolationError):
+        write_deltalake(opened, rows(100_000, 10), mode="append")
+    write_deltalake(opened, rows(70_000, 10), mode="append")
+    assert (opened.version(), opened.count()) == (12, 10 * 2000 + 20)
+    _native.finish_background(60)
+    stored = _native.RawStore.open(location, remote.options).list_all("")
+    assert sum(name.endswith(".zstd.parquet") for name, *_ in stored) == 12
+
+
+def test_an_append_to_a_table_that_was_made_again_is_planned_on_the_new_one(remote: Remote, ten: str) -> None:
+    location = remote.upload(ten)
+    opened = remote.open(location)
+    write_deltalake(opened, rows(60_000, 10), mode="append")
+    _native.finish_background(60)
+    store = _native.RawStore.open(location, remote.options)
+    store.delete_all([name for name, *_ in store.list_all("")])
+    write_deltalake(location, pa.table({"id": [1]}), storage_options={**remote.options, "timeout": "29s"})
+    write_deltalake(opened, pa.table({"id": [2]}), mode="append")
+    fresh = other_handle(remote, location)
+    assert (fresh.version(), fresh.count()) == (1, 2)
+
+
+def test_appending_by_a_group_writer(remote: Remote, hundred: str) -> None:
+    location = remote.upload(hundred)
+    with GroupWriter(location, storage_options=remote.options) as writer:
+        writer.append(rows(60_000, 10))
+        # The data file, the listing, the commit, then its tag beside the checksum.
+        assert_within(remote, 4, 5, lambda: writer.append(rows(70_000, 10)))
+    assert remote.open(location).count() == 105 * 100 + 20
+
+
+def test_an_idle_stream_asks_for_the_next_commit_alone(remote: Remote, ten: str) -> None:
+    location = remote.upload(ten)
+    tail = _native.Tail.open(location, remote.options, tail_request())
+    offset = tail.start(records.TailStart(latest=True))
+    ends: list[str] = []
+    with remote.requests.of() as requests:
+        ends.append(tail.end(offset, limits()))
+    assert (ends, [kind for kind, _, _ in requests.spans]) == ([offset], ["GET"])
+    for number in range(2):
+        write_deltalake(location, rows(50_000 + number, 1), mode="append", storage_options=remote.options)
+    # The next commit, a listing, the commit after it, then a listing of the commits of the batch.
+    assert_within(remote, 5, 5, lambda: ends.append(tail.end(offset, limits())))
+    assert tail.rows(offset, ends[-1]).num_files == 2
 
 
 def test_an_own_commit_is_not_read_again(remote: Remote, hundred: str) -> None:
@@ -222,8 +303,7 @@ def test_an_own_commit_is_not_read_again(remote: Remote, hundred: str) -> None:
     commit of another writer in between."""
     location = remote.upload(hundred)
     opened = remote.open(location)
-    # Other options: another handle that shares no snapshot with the first one.
-    other = DeltaTable(location, storage_options={**remote.options, "timeout": "29s"})
+    other = other_handle(remote, location)
     write_deltalake(opened, rows(60_000, 10), mode="append")
     assert measured(remote, lambda: opened.move_to_own_commit(105)) == (0, 0)
     other.update_incremental()
@@ -248,7 +328,12 @@ def test_deleting_and_merging(remote: Remote, hundred: str) -> None:
     assert (opened.version(), merged.version()) == (105, 105)
 
 
-@pytest.mark.parametrize(("table", "files", "rounds", "requests"), [("ten", 10, 14, 50), ("hundred", 105, 12, 135)])
+@pytest.mark.parametrize(
+    ("table", "files", "rounds", "requests"),
+    # The files, which are read once, the new file, the commit, its tag beside the checksum. The
+    # tenth commit writes a checkpoint.
+    [("ten", 10, 8, 20), ("hundred", 105, 12, 111)],
+)
 def test_compacting(
     remote: Remote, request: pytest.FixtureRequest, table: str, files: int, rounds: int, requests: int
 ) -> None:
@@ -261,6 +346,7 @@ def test_compacting(
 @pytest.mark.parametrize("table", ["ten", "hundred"])
 def test_history_and_vacuum(remote: Remote, request: pytest.FixtureRequest, table: str) -> None:
     location = remote.upload(request.getfixturevalue(table))
+    # The hint beside a listing, the commits, another listing, commits before the checkpoint.
     assert_within(remote, 4, 15, lambda: remote.open(location).history(10))
     opened = remote.open(location)
     # It reads nothing from a cache.

@@ -6,6 +6,7 @@ not import `deltaplane.table`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
@@ -14,7 +15,7 @@ from deltaplane import _native, expr
 from deltaplane.arguments import checked
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
-from deltaplane.io.arrow import as_reader, in_table_types
+from deltaplane.io.arrow import as_reader, in_table_types, reads_again
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
 from deltaplane.write.intent import WriteIntent, WriteOptions
@@ -274,6 +275,8 @@ def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
 
 
 def _write(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> WriteResult:
+    if reads_again(data) and (written := _written_ahead(location, options, data, request)) is not None:
+        return written
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
     if spec is None:
@@ -281,12 +284,45 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: re
     return commit_files(job, write_rows(location, options, spec, reader))
 
 
+def _written_ahead(
+    location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest
+) -> WriteResult | None:
+    """Writes rows by a plan for the version that this process knows, while the store is asked for
+    the newest one: that saves a request's time. Returns None if the table was changed so that the
+    rows have to be written for another plan."""
+    reader = as_reader(data)
+    job, spec = _begun(location, options, reader, request, ahead=True)
+    if spec is None:
+        return WriteResult(version=None, skipped=job.skip)
+    try:
+        adds = write_rows(location, options, spec, reader)
+    except DeltaError:
+        if job.confirm():
+            raise
+        return None
+    try:
+        confirmed = job.confirm()
+    except DeltaError:
+        with contextlib.suppress(DeltaError):
+            job.abort(adds)
+        raise
+    if not confirmed:
+        job.abort(adds)
+        return None
+    return commit_files(job, adds)
+
+
 def _begun(
-    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: records.WriteRequest
+    location: str,
+    options: dict[str, str] | None,
+    reader: pa.RecordBatchReader,
+    request: records.WriteRequest,
+    *,
+    ahead: bool = False,
 ) -> tuple[_native.WriteJob, records.WriteSpec | None]:
     """Plans the write; returns the job and its spec, which is None if there is nothing to
     write."""
-    job = _native.WriteJob.begin(location, options, reader.schema, request)
+    job = _native.WriteJob.begin(location, options, reader.schema, request, ahead=ahead)
     if job.skip is not None:
         return job, None
     from deltaplane.write.declarations import check_declared

@@ -47,7 +47,9 @@ pub use snapshot::{LogSize, Snapshot};
 pub use table_info::{FeatureInfo, PropertyInfo, ProtocolInfo, Protocols, TableInfo, known_features, known_properties};
 pub use transaction::dry_run::DryRun;
 pub use transaction::{AFTER_COMMIT, Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
-pub use write::plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write, plan_write_after};
+pub use write::plan::{
+    FileTarget, PlannedWrite, WritePlan, create_table, plan_append_ahead, plan_write, plan_write_after,
+};
 pub use write::request::{
     CommitRequest, FileRequest, IncomingRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest,
 };

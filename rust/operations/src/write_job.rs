@@ -2,7 +2,7 @@
 //! files can be made in any process ([`write_files`]); committed on the driver.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::DataType;
@@ -11,7 +11,8 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after,
+    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms,
+    plan_append_ahead, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::deletion_vectors::num_records;
@@ -26,6 +27,7 @@ use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::snapshot_cache;
 
@@ -148,7 +150,12 @@ fn parse_codec(text: &str) -> Result<Compression> {
 /// A write that was checked against the table.
 pub struct WriteJob {
     plan: WritePlan,
+    /// The newest version, which is being asked for, where the plan was made ahead of it.
+    newest: Mutex<Option<Newest>>,
 }
+
+/// `None` if only opening the table can tell it.
+type Newest = JoinHandle<Result<Option<Snapshot>>>;
 
 impl WriteJob {
     /// Checks a write of rows with this schema. `own` is a snapshot that this process has of the
@@ -164,7 +171,53 @@ impl WriteJob {
         request: WriteRequest,
     ) -> Result<Self> {
         let plan = plan_write_after(store, own, schema, request).await?;
-        Ok(WriteJob { plan })
+        Ok(WriteJob {
+            plan,
+            newest: Mutex::default(),
+        })
+    }
+
+    /// As [`begin`](Self::begin), for a caller that can write the rows again: an append to a table
+    /// of an object store is planned on `own`, and the newest version is asked for while the files
+    /// are written. [`confirm`](Self::confirm) says whether they fit it. Must be called inside a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub async fn begin_ahead(
+        store: &Store,
+        own: Option<&Snapshot>,
+        schema: StructType,
+        request: WriteRequest,
+    ) -> Result<Self> {
+        if let Some(own) = own
+            && let Ok(Some(plan)) = plan_append_ahead(own, schema.clone(), request.clone()).await
+        {
+            let own = own.clone();
+            let newest = tokio::spawn(async move { own.newest_after_own().await });
+            return Ok(WriteJob {
+                plan,
+                newest: Mutex::new(Some(newest)),
+            });
+        }
+        Self::begin(store, own, schema, request).await
+    }
+
+    /// Whether files of this job fit the newest version. If not, they are to be deleted, and the
+    /// rows to be written again by another job.
+    ///
+    /// # Errors
+    /// Errors of the store while the newest version was asked for.
+    pub async fn confirm(&self) -> Result<bool> {
+        let asked = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(newest) = asked else { return Ok(true) };
+        let newest = newest.await;
+        let newest =
+            newest.map_err(|e| Error::internal(format!("asking for the newest version was cut short: {e}")))?;
+        Ok(match newest? {
+            Some(newest) => self.planned()?.move_to(newest),
+            None => false,
+        })
     }
 
     /// Why nothing is to be written, if so.
@@ -222,6 +275,12 @@ impl WriteJob {
     /// A conflict with another commit, by its kind; the files stay for the caller to delete.
     pub async fn commit(&self, adds: Vec<Add>) -> Result<Option<Committed>> {
         let planned = self.planned()?;
+        if !self.confirm().await? {
+            return Err(Error::new(
+                Kind::MetadataChanged,
+                "another writer changed the table while the rows were written: nothing was committed; write them again",
+            ));
+        }
         match planned.commit(adds).await {
             Err(e) if e.kind() == Kind::TableAlreadyExists && planned.request().mode == WriteMode::Ignore => Ok(None),
             committed => {

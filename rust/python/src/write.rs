@@ -1,5 +1,7 @@
 //! Writing: plan on the driver, files anywhere, commit on the driver.
 
+use std::time::Duration;
+
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, WriteRequest};
@@ -9,7 +11,7 @@ use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
 use deltaplane_protocol::features::arrow_metadata;
 use deltaplane_protocol::schema::StructType;
-use deltaplane_store::block_on;
+use deltaplane_store::{block_on, finish_background as finish};
 use futures::StreamExt;
 use pyo3::prelude::*;
 
@@ -31,15 +33,30 @@ pub(crate) struct WriteJob {
 #[boundary]
 impl WriteJob {
     #[staticmethod]
-    fn begin(location: String, options: Options, schema: Columns, request: Record<WriteRequest>) -> Result<Self> {
+    #[pyo3(signature = (location, options, schema, request, ahead = false))]
+    fn begin(
+        location: String,
+        options: Options,
+        schema: Columns,
+        request: Record<WriteRequest>,
+        ahead: bool,
+    ) -> Result<Self> {
         let store = store(&location, options.clone())?;
-        let own = snapshot_cache::of(&store);
-        let job = Job::begin(&store, own.as_ref(), from_arrow_schema(&schema.0)?, request.0);
+        let (own, schema) = (snapshot_cache::of(&store), from_arrow_schema(&schema.0)?);
+        let job = match ahead {
+            true => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
+            false => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
+        };
         Ok(WriteJob {
-            job: block_on(job)?,
+            job: job?,
             location,
             options,
         })
+    }
+
+    /// Whether files of a job that was begun ahead fit the newest version.
+    fn confirm(&self) -> Result<bool> {
+        block_on(self.job.confirm())
     }
 
     #[getter]
@@ -89,6 +106,13 @@ impl WriteJob {
     fn abort(&self, adds: &AddedFiles) -> PyResult<()> {
         discard_files(&self.location, self.options.clone(), adds)
     }
+}
+
+/// Waits for checksums of commits that are put in the background, at most this long.
+#[boundary]
+pub(crate) fn finish_background(most_seconds: f64) -> Result<()> {
+    finish(Duration::from_secs_f64(most_seconds.clamp(0.0, 3600.0)));
+    Ok(())
 }
 
 /// Deletes data files that won't be committed; what is gone already is fine.

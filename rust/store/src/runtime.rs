@@ -3,10 +3,12 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use deltaplane_error::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 use crate::per_process::PerProcess;
 
@@ -66,6 +68,33 @@ impl Drop for Waiting {
     }
 }
 
+/// Work that no caller waits for.
+static BACKGROUND: PerProcess<Mutex<Vec<AbortHandle>>> = PerProcess::new(Mutex::default, drop);
+
+/// Starts work on the process-wide runtime that goes on without its caller. The end of the process
+/// cuts it short unless [`finish_background`] waits for it.
+pub fn run_in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let task = handle().spawn(work);
+    let mut running = BACKGROUND.get().lock().unwrap_or_else(PoisonError::into_inner);
+    running.retain(|task| !task.is_finished());
+    running.push(task.abort_handle());
+    task
+}
+
+/// Waits for the work in the background, at most this long.
+pub fn finish_background(most: Duration) {
+    let begun = Instant::now();
+    loop {
+        let mut running = BACKGROUND.get().lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|task| !task.is_finished());
+        if running.is_empty() || begun.elapsed() >= most {
+            return;
+        }
+        drop(running);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// A handle to the process-wide runtime, for spawning tasks on it.
 pub fn handle() -> Handle {
     current().handle().clone()
@@ -108,6 +137,22 @@ mod tests {
         let sum: i32 = threads.into_iter().map(|t| t.join().unwrap_or(0)).sum();
         assert_eq!(sum, 36);
         assert!(std::ptr::eq(current(), current()));
+    }
+
+    #[test]
+    fn work_in_the_background_is_waited_for_within_a_bound() {
+        let (done, is_done) = std::sync::mpsc::channel();
+        drop(run_in_background(async move {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            done.send(())
+        }));
+        finish_background(Duration::from_secs(60));
+        assert!(is_done.try_recv().is_ok());
+        let endless = run_in_background(std::future::pending::<()>());
+        let begun = Instant::now();
+        finish_background(Duration::from_millis(20));
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        endless.abort();
     }
 
     #[test]

@@ -25,8 +25,11 @@ const ENOUGH_ROWS: u64 = 1 << 19;
 const ENOUGH_BYTES: u64 = 16 << 20;
 /// After this many files without a copyable column the rest aren't checked.
 const FRUITLESS: usize = 16;
-/// Files that are examined ahead of the current one.
+/// Files that are examined ahead of the current one, and those of an object store, which are
+/// requested at the same time as far as their bytes fit into memory.
 const AHEAD: usize = 4;
+const REMOTE_AHEAD: usize = 64;
+const HELD_BYTES: u64 = 128 << 20;
 
 /// Moves the rows.
 pub(super) async fn copy(job: &OptimizeJob, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
@@ -35,12 +38,15 @@ pub(super) async fn copy(job: &OptimizeJob, files: Vec<FileRead>, out: &mut Outp
     if files.len() < 2 || wanted.columns.iter().all(|(_, leaf)| leaf.is_none()) {
         return copying.decoded(files).await;
     }
-    let mut looked = stream::iter(files.clone())
-        .map(|file| {
-            let (store, wanted) = (job.store.clone(), wanted.clone());
-            tokio::spawn(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
-        })
-        .buffered(AHEAD);
+    let look = |file: FileRead| {
+        let (store, wanted) = (job.store.clone(), wanted.clone());
+        tokio::spawn(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
+    };
+    // Until a column can be copied, no more files are read than are needed to find out.
+    let (ahead, first) = (ahead(job, &files), files.len().min(FRUITLESS));
+    let (first, others) = files.split_at(first);
+    let first = stream::iter(first.to_vec()).map(look).buffered(ahead.min(FRUITLESS));
+    let mut looked = first.chain(stream::iter(others.to_vec()).map(look).buffered(ahead));
     let mut seen = 0;
     while let Some(copied) = looked.next().await {
         job.go_on()?;
@@ -59,6 +65,17 @@ pub(super) async fn copy(job: &OptimizeJob, files: Vec<FileRead>, out: &mut Outp
     copying.end_plain().await
 }
 
+/// How many of these files are examined ahead.
+fn ahead(job: &OptimizeJob, files: &[FileRead]) -> usize {
+    let largest = files.iter().map(|file| file.size_bytes).max().unwrap_or(0);
+    // The log may not state a size.
+    if job.store.is_local() || files.iter().any(|file| file.size_bytes == 0) {
+        return AHEAD;
+    }
+    let most = usize::try_from(HELD_BYTES / largest.max(1)).unwrap_or(REMOTE_AHEAD);
+    most.clamp(AHEAD, REMOTE_AHEAD)
+}
+
 /// Files that make one row group.
 #[derive(Default)]
 struct Group {
@@ -75,7 +92,8 @@ impl Group {
         self.rows >= FEWEST_ROWS || self.bytes >= FEWEST_BYTES
     }
 
-    fn add(&mut self, file: FileRead, chunks: FileChunks) {
+    fn add(&mut self, mut file: FileRead, chunks: FileChunks) {
+        file.tail = chunks.whole.filter(|_| self.bytes < HELD_BYTES);
         if self.files.is_empty() {
             self.columns = chunks.columns;
         } else {
@@ -176,6 +194,9 @@ impl<'a, 'b> Copying<'a, 'b> {
         let mut group = std::mem::take(&mut self.group);
         let alone = self.plain.files.is_empty() || self.plain.is_large();
         if !group.is_large() || !alone {
+            if self.plain.bytes >= HELD_BYTES {
+                group.files.iter_mut().for_each(|file| file.tail = None);
+            }
             self.plain.files.append(&mut group.files);
             self.plain.rows += group.rows;
             self.plain.bytes += group.bytes;

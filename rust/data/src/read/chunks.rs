@@ -56,6 +56,8 @@ pub(crate) struct FileChunks {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
     pub(crate) columns: Vec<Option<Vec<Chunk>>>,
+    /// The whole file, if it was read from an object store and isn't large.
+    pub(crate) whole: Option<Bytes>,
 }
 
 /// Reads the copyable columns of a file.
@@ -70,6 +72,8 @@ pub(crate) async fn chunks(store: &Store, file: &FileRead, wanted: &Wanted) -> R
 
 async fn found(store: &Store, file: &FileRead, wanted: &Wanted) -> Result<FileChunks> {
     let source = source::open(store, file).await?;
+    // The caller reads the other columns next.
+    let bytes = source.read_whole().await?;
     let metadata = arrow_metadata(source.footer(true).await?)?;
     let (footer, fields) = (metadata.metadata(), metadata.schema().fields());
     let mut all = FileChunks {
@@ -80,6 +84,7 @@ async fn found(store: &Store, file: &FileRead, wanted: &Wanted) -> Result<FileCh
             .sum(),
         bytes: file.size_bytes,
         columns: wanted.columns.iter().map(|_| None).collect(),
+        whole: bytes,
     };
     let whole = file.deletion_vector.is_none() && file.only.is_none() && file.selected.is_none();
     if !whole || all.rows > wanted.most_rows || all.bytes > wanted.most_bytes {

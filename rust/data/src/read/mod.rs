@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::deletion_vectors::Positions;
@@ -89,6 +90,9 @@ pub struct FileRead {
     pub base_row_id: Option<i64>,
     /// The version that last wrote the rows, where they don't store it (P143).
     pub default_row_commit_version: Option<i64>,
+    /// The file's last bytes, or all of them, if the caller has read them: they aren't requested
+    /// again from an object store.
+    pub tail: Option<Bytes>,
 }
 
 /// Rows of a file by physical position (P124), in addition to its vectors.

@@ -26,6 +26,9 @@ const PARALLEL_REQUESTS: usize = 8;
 /// connection to a store transfers less than a machine can receive.
 const REQUEST_BYTES: u64 = 8 << 20;
 
+/// Files up to this size are read by one request where all of their columns are needed.
+const WHOLE_BYTES: u64 = 2 * REQUEST_BYTES;
+
 /// Attempts to read a range whose answer is shorter than the log states.
 pub(super) const READS: usize = 4;
 
@@ -78,7 +81,7 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
         key,
         size_bytes,
         shown,
-        tail: Arc::default(),
+        tail: Arc::new(file.tail.clone().map_or_else(OnceLock::new, OnceLock::from)),
     }))
 }
 
@@ -137,6 +140,17 @@ impl Source {
     /// Whether byte ranges must be fetched before decoding.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self, Source::Remote(_))
+    }
+
+    /// Reads all of a remote file that isn't large, for a caller that needs all of its columns: no
+    /// later read is a request. Returns the bytes.
+    pub(super) async fn read_whole(&self) -> Result<Option<Bytes>> {
+        let Source::Remote(file) = self else { return Ok(None) };
+        if file.tail.get().is_none() && (1..=WHOLE_BYTES).contains(&file.size_bytes) {
+            let bytes = file.request(0..file.size_bytes).await?;
+            let _ = file.tail.set(bytes);
+        }
+        Ok(file.tail.get().cloned())
     }
 
     /// Input for a decoder that reads nothing outside these ranges.
@@ -234,7 +248,7 @@ impl Remote {
 fn pieces(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
     let end = range.end;
     let step = usize::try_from(REQUEST_BYTES).unwrap_or(usize::MAX);
-    let whole = range.end - range.start <= 2 * REQUEST_BYTES;
+    let whole = range.end - range.start <= WHOLE_BYTES;
     let starts = (range.start..end).step_by(if whole { usize::MAX } else { step });
     starts.map(move |start| match whole {
         true => start..end,

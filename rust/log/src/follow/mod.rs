@@ -147,7 +147,7 @@ impl Tail {
     /// The newest version of the table now.
     pub async fn newest(&self) -> Result<Snapshot> {
         let known = self.newest.lock().map_err(broken)?.clone();
-        let newest = known.update().await?;
+        let newest = known.update_by_next().await?;
         if newest.state().metadata().id != self.table_id() {
             return Err(replaced().with_table(self.table()));
         }
@@ -236,6 +236,9 @@ impl Tail {
             }
             taken.version();
         }
+        if offset.version > last {
+            return Ok(offset);
+        }
         let mut wanted = self.commits(offset.version, last + 1).await?;
         while !taken.ends(limits)
             && let Some(commit) = wanted.try_next().await?
@@ -305,7 +308,7 @@ impl Tail {
             return Ok(None);
         }
         let end = self.newest().await?.version() + 1;
-        if offset.version > end {
+        if offset.version >= end {
             return Ok(None);
         }
         let mut wanted = self.commits(offset.version, end).await?;

@@ -26,12 +26,18 @@ pub(crate) async fn read_sound(
     Ok(sound(read(store, name).await?, name, commits))
 }
 
-/// A checksum that was read, if it agrees with the commits that it covers.
+/// A checksum that was read, if it agrees with the commits that it covers. A checksum that arrived
+/// late in a table that was deleted and created again names another transaction than its commit.
 pub(crate) fn sound(sum: Option<VersionChecksum>, name: &LogName, commits: &[Arc<Commit>]) -> Option<VersionChecksum> {
     let sum = sum?;
     let covered = commits.partition_point(|c| c.version() <= name.version);
-    let (protocol, metadata) = newest_state(commits.get(..covered).unwrap_or_default());
-    if protocol.is_some_and(|p| *p != sum.protocol) || metadata.is_some_and(|m| *m != sum.metadata) {
+    let covered = commits.get(..covered).unwrap_or_default();
+    let (protocol, metadata) = newest_state(covered);
+    let own = covered.last().filter(|c| c.is_single() && c.version() == name.version);
+    let info = own.and_then(|c| c.info().ok());
+    let txn_id = info.as_ref().and_then(|i| i.get("txnId")?.as_str());
+    let is_foreign = sum.txn_id.as_deref().zip(txn_id).is_some_and(|(a, b)| a != b);
+    if is_foreign || protocol.is_some_and(|p| *p != sum.protocol) || metadata.is_some_and(|m| *m != sum.metadata) {
         warn!(
             file = &*name.name,
             "a version checksum contradicts the log, going on without it"

@@ -6,6 +6,7 @@ pub(crate) mod file_scan;
 pub(crate) mod freshness;
 pub(crate) mod open;
 pub(crate) mod probe;
+pub(crate) mod settling;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -38,6 +39,7 @@ use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
 use crate::snapshot::checksum::KnownChecksum;
+use crate::snapshot::settling::Settling;
 
 /// Commits after which an update starts again from a newer checkpoint instead of extending the
 /// tail.
@@ -55,6 +57,8 @@ pub struct Snapshot {
     newest_until_ms: i64,
     /// This process's last commit, if this version follows from it.
     last_own: Option<Own>,
+    /// This version as the store shows it, if it is an own commit that the store wasn't asked for.
+    settling: Option<Settling>,
 }
 
 /// A commit of this process.
@@ -138,6 +142,7 @@ impl Snapshot {
             inner: Arc::new(inner),
             newest_until_ms: 0,
             last_own: None,
+            settling: None,
         }
     }
 
@@ -181,6 +186,19 @@ impl Snapshot {
         }
     }
 
+    /// The same, which the store is being asked for.
+    pub(crate) fn settling(self, settling: Settling) -> Self {
+        Snapshot {
+            settling: Some(settling),
+            ..self
+        }
+    }
+
+    /// The same version as the store shows it, if that wasn't known before and is now.
+    pub(crate) async fn settled(&self) -> Option<Self> {
+        self.settling.as_ref()?.settled().await
+    }
+
     pub(crate) fn last_own(&self) -> Option<Own> {
         self.last_own
     }
@@ -199,14 +217,34 @@ impl Snapshot {
     async fn load_update(&self) -> Result<Self> {
         let (listed_ms, next) = (now_ms(), self.version() + 1);
         let listing = list_from(&self.inner.store, next);
-        let (names, text) = match self.inner.store.is_local() {
-            true => (listing.await?, None),
-            false => {
-                let (names, text) = futures::join!(listing, self.next_text());
-                (names?, text)
-            }
+        if self.inner.store.is_local() {
+            return self.updated_by(listing.await?, None, listed_ms).await;
+        }
+        let (names, text, settled) = futures::join!(listing, self.next_text(), self.settled());
+        settled
+            .as_ref()
+            .unwrap_or(self)
+            .updated_by(names?, text, listed_ms)
+            .await
+    }
+
+    /// The newest version, for a caller that asks again and again: one read of the next commit's
+    /// name where nothing is new. It is the newest one while that name is free and later commits
+    /// can't have been cleaned up; otherwise as [`update`](Self::update).
+    pub(crate) async fn update_by_next(&self) -> Result<Self> {
+        let store = &self.inner.store;
+        if store.is_local() || !self.is_fresh() {
+            return self.update().await;
+        }
+        let (asked_ms, next) = (now_ms(), self.version() + 1);
+        let text = match store.read_range(&paths::commit(next), 0..MOST_NEXT_BYTES).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(self.clone().newest_until(asked_ms)),
+            Err(_) => return self.update().await,
+            Ok(text) => text,
         };
-        self.updated_by(names, text, listed_ms).await
+        let listed_ms = now_ms();
+        let names = list_from(store, next).await?;
+        self.updated_by(names, Some(text), listed_ms).await
     }
 
     /// The text of the next commit of an object store, if there is one and it isn't large: one

@@ -28,6 +28,11 @@ fn is_moment(from_ms: i64, to_ms: i64) -> bool {
 }
 
 impl Snapshot {
+    /// Whether [`newest_after_own`](Self::newest_after_own) can probably tell the newest version.
+    pub(crate) fn tells_newest(&self) -> bool {
+        self.is_fresh() && self.commit_in_hand(self.version()).is_some()
+    }
+
     /// The newest version of the table that this process committed this version to; `None` if only
     /// opening the table again can tell. Names don't identify a table, which may have been deleted
     /// and created again at the same place. The text of the commit does, since no two have the same
@@ -40,7 +45,7 @@ impl Snapshot {
             return Ok(None);
         };
         if !self.store().is_local() {
-            return self.newest_by_listing(&own.name).await;
+            return self.newest_by_listing().await;
         }
         if own.name.size_bytes > MOST_OWN_BYTES {
             return Ok(None);
@@ -57,15 +62,19 @@ impl Snapshot {
 
     /// The newest version by a listing that begins with this version's commit, whose tag identifies
     /// the table; `None` if another object has the commit's name, or stores have no tags.
-    async fn newest_by_listing(&self, own: &LogName) -> Result<Option<Self>> {
+    async fn newest_by_listing(&self) -> Result<Option<Self>> {
         let listed_ms = now_ms();
-        let names = list_from(self.store(), self.version()).await?;
+        let (names, settled) = futures::join!(list_from(self.store(), self.version()), self.settled());
+        let (names, known) = (names?, settled.as_ref().unwrap_or(self));
+        let Some(own) = known.commit_in_hand(known.version()).map(|own| &own.name) else {
+            return Ok(None);
+        };
         let is_own = |name: &LogName| name.name == own.name && listed(name).strong_tag() == listed(own).strong_tag();
         if listed(own).strong_tag().is_none() || !names.iter().any(is_own) {
             return Ok(None);
         }
         let is_newer = |name: &LogName| name.version > self.version();
-        let newest = self.updated_by(names.into_iter().filter(is_newer).collect(), None, listed_ms);
+        let newest = known.updated_by(names.into_iter().filter(is_newer).collect(), None, listed_ms);
         newest.await.map(Some)
     }
 

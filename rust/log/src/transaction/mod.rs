@@ -6,6 +6,7 @@ pub(crate) mod dry_run;
 pub(crate) mod post_commit;
 pub(crate) mod rebase;
 pub(crate) mod retained_files;
+pub(crate) mod settling;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -34,6 +35,7 @@ use crate::transaction::retained_files::{check_kept, first_kept};
 
 use crate::transaction::post_commit::{Ahead, Hooks, previous_checksum};
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
+use crate::transaction::settling::settle_later;
 use crate::{Snapshot, now_ms};
 
 /// Attempts if the caller sets no bound. Each lost attempt means that another writer succeeded, so
@@ -462,7 +464,16 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
             let (put, previous) =
                 futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
             if put? == Put::Won {
-                let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
+                let mut ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
+                if let (Some(base), Some(begun)) = (&base, ahead.take()) {
+                    match settle_later(store, base, &staged, &text, put_ms, begun).await {
+                        Ok(snapshot) => {
+                            log_commit(&snapshot, attempt);
+                            return Ok(committed(&staged, snapshot, attempt, false));
+                        }
+                        Err(begun) => ahead = Some(begun),
+                    }
+                }
                 let sum = async {
                     match ahead {
                         Some(ahead) => Some(ahead.put(store, version).await),
@@ -506,8 +517,7 @@ async fn won(
     snapshot: Snapshot,
     done: Done,
 ) -> Committed {
-    let (version, attempts) = (snapshot.version(), done.attempt);
-    info!(table = %snapshot.store().location(), version, attempts, "committed");
+    log_commit(&snapshot, done.attempt);
     let hooks = Hooks {
         checkpoint: !staged.skip_checkpoint,
         cleanup: staged.cleanup,
@@ -521,11 +531,19 @@ async fn won(
             false
         }
     };
+    committed(staged, snapshot, done.attempt, checkpointed)
+}
+
+fn log_commit(snapshot: &Snapshot, attempts: usize) {
+    info!(table = %snapshot.store().location(), version = snapshot.version(), attempts, "committed");
+}
+
+fn committed(staged: &Staged, snapshot: Snapshot, attempts: usize, checkpointed: bool) -> Committed {
     Committed {
         // The next checkpoint of this kind writes only what changed since the previous one.
         begins_anew: checkpointed && snapshot.writes_v2(),
+        version: snapshot.version(),
         snapshot,
-        version,
         attempts,
         metrics: staged.operation.metrics.clone(),
     }

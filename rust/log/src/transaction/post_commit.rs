@@ -63,6 +63,11 @@ impl Ahead {
         Some(Ahead { sum, text, begun })
     }
 
+    /// The checksum.
+    pub(crate) fn sum(&self) -> &VersionChecksum {
+        &self.sum
+    }
+
     /// Writes the file. The checksum is known even if its file couldn't be written.
     pub(crate) async fn put(self, store: &Store, version: u64) -> VersionChecksum {
         let key = paths::checksum(version);

@@ -3,7 +3,7 @@
 //! all are.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol};
@@ -81,6 +81,8 @@ enum Replace {
 pub struct PlannedWrite {
     store: Store,
     base: Option<Snapshot>,
+    /// The newest version with the same state, of a plan that was made before asking for it.
+    newest: OnceLock<Snapshot>,
     schema: Arc<StructType>,
     partition_columns: Vec<String>,
     mapping: Mapping,
@@ -113,6 +115,32 @@ pub async fn plan_write_after(
     planned.map_err(|e| e.with_table(store.location().as_str()))
 }
 
+/// Plans an append on a snapshot that this process has of the table, before the store says whether
+/// it is the newest version: the caller asks by [`Snapshot::newest_after_own`] while the files are
+/// written, and tells the plan by [`PlannedWrite::move_to`].
+///
+/// `None` if the plan depends on more than the snapshot's state, on a local store, where asking
+/// takes no time, and if only opening the table can tell the newest version.
+///
+/// # Errors
+/// As [`plan_write`], by the snapshot.
+pub async fn plan_append_ahead(
+    own: &Snapshot,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<Option<WritePlan>> {
+    let needs_newest = request.mode != WriteMode::Append
+        || !request.commit.txn.is_empty()
+        || request.read_version.is_some()
+        || request.first_rows_meet.is_some();
+    if needs_newest || own.store().is_local() || !own.tells_newest() {
+        return Ok(None);
+    }
+    plan_on(own.store(), Some(own.clone()), incoming, request)
+        .await
+        .map(Some)
+}
+
 async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
     let known = match own {
         Some(own) => own.newest_after_own().await?,
@@ -129,6 +157,15 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
             Err(e) => return Err(e),
         },
     };
+    plan_on(store, base, incoming, request).await
+}
+
+async fn plan_on(
+    store: &Store,
+    base: Option<Snapshot>,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<WritePlan> {
     let incoming = match &request.schema_json {
         Some(text) => StructType::from_json(text)?,
         None => {
@@ -232,6 +269,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     Ok(PlannedWrite {
         store: store.clone(),
         base: None,
+        newest: OnceLock::new(),
         partition_columns: metadata.partition_columns.clone(),
         mapping,
         form,
@@ -436,6 +474,7 @@ async fn existing_table(
         mapping,
         form,
         base: Some(base),
+        newest: OnceLock::new(),
         schema: Arc::new(schema),
         partition_columns,
         metadata,
@@ -631,6 +670,14 @@ impl PlannedWrite {
         dry_run(&self.store, self.base.as_ref(), &staged).await
     }
 
+    /// Moves a plan of [`plan_append_ahead`] to the newest version. Returns false if the table's
+    /// metadata or protocol may have changed since: the files then have to be written again for
+    /// another plan.
+    pub fn move_to(&self, newest: Snapshot) -> bool {
+        let is_same = |base: &Snapshot| std::ptr::eq(base.state(), newest.state());
+        self.base.as_ref().is_some_and(is_same) && self.newest.set(newest).is_ok()
+    }
+
     /// The version that it was planned on; `None` without a table.
     pub fn version(&self) -> Option<u64> {
         self.base.as_ref().map(Snapshot::version)
@@ -641,7 +688,8 @@ impl PlannedWrite {
             .stage(adds.to_vec())
             .await
             .map_err(|e| e.with_table(self.store.location().as_str()))?;
-        commit(&self.store, self.base.clone(), &staged).await
+        let base = self.newest.get().or(self.base.as_ref());
+        commit(&self.store, base.cloned(), &staged).await
     }
 
     async fn follow_creator(&self, adds: &[Add], lost: Error) -> Result<Committed> {

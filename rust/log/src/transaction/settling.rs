@@ -1,0 +1,68 @@
+//! The end of a commit to an object store: its checksum is put, and its time and tag are read, while
+//! the caller goes on. The commit is durable; nothing of this can fail it.
+
+use bytes::Bytes;
+use deltaplane_protocol::checksum::VersionChecksum;
+use deltaplane_store::{Scheme, Store, run_in_background};
+use tracing::debug;
+
+use crate::Snapshot;
+use crate::checkpoint_writer;
+use crate::snapshot::settling::Settling;
+use crate::transaction::Staged;
+use crate::transaction::post_commit::Ahead;
+
+/// Whether the work after a commit, apart from a checkpoint, may be done in the background.
+fn is_remote(store: &Store) -> bool {
+    matches!(store.location().scheme(), Scheme::S3 | Scheme::Azure | Scheme::Gcs)
+}
+
+/// The snapshot of a commit of this text that was put on `base`, without waiting for the store;
+/// gives the checksum back if more is to be done than to put it.
+pub(crate) async fn settle_later(
+    store: &Store,
+    base: &Snapshot,
+    staged: &Staged,
+    text: &Bytes,
+    put_ms: i64,
+    ahead: Ahead,
+) -> Result<Snapshot, Ahead> {
+    if !is_remote(store) || base.has_too_long_tail() || staged.cleanup == Some(true) {
+        return Err(ahead);
+    }
+    let version = base.version() + 1;
+    let Ok(unread) = Snapshot::after_unread(store, Some(base), version, text.clone()) else {
+        return Err(ahead);
+    };
+    let unread = unread.own(Some(base), put_ms);
+    if checkpoint_writer::is_due(&unread, unread.is_among_many()).await {
+        return Err(ahead);
+    }
+    let sum = ahead.sum().clone();
+    unread.keep_checksum(sum.clone());
+    let (store, base, text) = (store.clone(), base.clone(), text.clone());
+    let task = run_in_background(async move {
+        let (_, read) = futures::join!(ahead.put(&store, version), base.after_own(text));
+        settled(&base, sum, read, put_ms)
+    });
+    Ok(unread.settling(Settling::new(async move { task.await.ok().flatten() })))
+}
+
+fn settled(
+    base: &Snapshot,
+    sum: VersionChecksum,
+    read: deltaplane_error::Result<Snapshot>,
+    put_ms: i64,
+) -> Option<Snapshot> {
+    match read {
+        Ok(own) => {
+            let own = own.own(Some(base), put_ms);
+            own.keep_checksum(sum);
+            Some(own)
+        }
+        Err(e) => {
+            debug!(error = %e, "an own commit couldn't be looked at: the next write opens the table");
+            None
+        }
+    }
+}
