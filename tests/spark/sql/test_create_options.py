@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import expr
 
 from deltaplane import DeltaTable
 
@@ -163,3 +164,31 @@ def test_a_schema_beside_a_table_is_refused(enabled: SparkSession, name: str, pa
     assert condition_of(lambda: enabled.read.schema("id int").table(name)) == "_LEGACY_ERROR_TEMP_1189"
     view = f"CREATE TEMPORARY VIEW view_{name} (id int) USING delta OPTIONS (path '{path}')"
     assert condition_of(lambda: enabled.sql(view)) == "_LEGACY_ERROR_TEMP_2242"
+
+
+def test_properties_of_a_table_by_writeto(enabled: SparkSession, name: str) -> None:
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    for options, condition in WRITTEN.values():
+        for key, value in options.items():
+            by_option = rows.writeTo(name).using("delta").option(key, value)
+            by_property = rows.writeTo(name).using("delta").tableProperty(key, value)
+            assert condition_of(by_option.create) == condition_of(by_property.create) == condition
+    rows.writeTo(name).using("delta").option("delta.appendOnly", "true").create()
+    rows.writeTo(name).option("delta.appendOnly", "false").append()
+    (detail,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
+    assert detail.properties == {"delta.appendOnly": "true"}
+
+
+@pytest.mark.parametrize(
+    "condition", ["id IN (SELECT 1)", "EXISTS (SELECT 1)", "id = (SELECT 1)", "(v = 'a' AND id > (SELECT max(1)))"]
+)
+def test_a_subquery_selects_no_rows_to_replace(enabled: SparkSession, name: str, condition: str) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta")
+    for rows in ("VALUES (1, 'z')", "(SELECT 1, 'z')"):
+        insert = f"INSERT INTO {name} REPLACE WHERE {condition} {rows}"
+        assert condition_of(lambda insert=insert: enabled.sql(insert)) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
+    frame = enabled.createDataFrame([(1, "z")], "id int, v string")
+    overwrite = lambda: frame.writeTo(name).overwrite(expr(condition))  # noqa: E731
+    assert condition_of(overwrite) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
+    enabled.sql(f"INSERT INTO {name} REPLACE WHERE (id > 0) (SELECT 1, 'z')")
+    assert [tuple(row) for row in enabled.table(name).collect()] == [(1, "z")]

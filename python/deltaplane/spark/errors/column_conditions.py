@@ -315,6 +315,12 @@ _LAYOUT = (
 
 _QUERIES = (
     Known(
+        "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY",
+        UnsupportedExpressionError,
+        r"a subquery can't stand here",
+        rf"{_INSERTS}|^WriterV2\.",
+    ),
+    Known(
         "DELTA_UNSUPPORTED_SUBQUERY_IN_PARTITION_PREDICATES",
         UnsupportedExpressionError,
         r"a subquery can't stand here",
