@@ -50,6 +50,9 @@ class Create:
     cluster_by: list[str] | None = None
     comment: str | None = None
     location: str | None = None
+    # The comment among the table's properties, which COMMENT and OPTIONS precede.
+    properties_comment: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
     rows: Query | None = None
     rows_token: int = 0
     # Whether a catalog chose the location.
@@ -185,8 +188,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | CreateLike:
-    # As in Spark, EXTERNAL requires a location.
-    external = cursor.take("external")
+    # As in delta-spark, EXTERNAL has no meaning of its own: a location makes a table external.
+    cursor.take("external")
     cursor.expect("table")
     if cursor.take("if", "not", "exists"):
         if mode == "overwrite":
@@ -200,8 +203,6 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | Cre
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:
         cursor.listed(lambda: _element(cursor, made))
     made = _clauses(cursor, made)
-    if external and made.location is None and made.table.path is None:
-        cursor.expected("LOCATION, which CREATE EXTERNAL TABLE needs")
     named = cursor.take("as")
     token = cursor.at
     if named or cursor.peek() in BEGINNINGS or cursor.peek() == "(":
@@ -209,7 +210,8 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | Cre
             cursor.wrong("expected the end: a table AS SELECT has the query's columns")
         if any(key.startswith("delta.constraints.") for key in made.properties):
             cursor.wrong("expected the end: add constraints with ALTER TABLE")
-        return replace(made, rows=cursor.last_query(), rows_token=token)
+        return replace(_with_options(made, stores=False), rows=cursor.last_query(), rows_token=token)
+    made = _with_options(made, stores=mode != "overwrite")
     takes = made.location is not None and made.table.path is None and mode != "overwrite"
     if not made.columns and not (takes and made == Create(made.table, cursor, mode, location=made.location)):
         cursor.expected("columns in parentheses, or AS and a query")
@@ -249,13 +251,7 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("cluster", "by"):
             made = replace(made, cluster_by=cursor.listed(lambda: cursor.dotted("a column's name")))
         elif cursor.take("options"):
-            # As in delta-spark, options with Delta's names become properties, `path` becomes the
-            # location, and other options have no effect on the table.
-            options = {key.lower(): (key, value) for key, value in properties(cursor).items()}
-            delta_options = {key: value for lower, (key, value) in options.items() if lower.startswith("delta.")}
-            made = replace(made, properties={**delta_options, **made.properties})
-            if "path" in options and made.location is None:
-                made = replace(made, location=options["path"][1])
+            made = _optioned(cursor, made)
         elif cursor.take("comment"):
             made = replace(made, comment=cursor.text("a comment"))
         elif cursor.take("location"):
@@ -265,14 +261,50 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
             refuse_reserved(cursor, begins, settings)
             # As in delta-spark this property is the table's comment, where no COMMENT is given.
             comment = settings.pop("comment", None)
-            made = replace(made, properties={**settings, **made.properties})
-            if made.comment is None:
-                made = replace(made, comment=comment)
+            made = replace(made, properties={**settings, **made.properties}, properties_comment=comment)
         else:
             return made
         if word in seen:
             cursor.wrong(f"expected {word.upper()} once", cursor.tokens[token].start)
         seen.add(word)
+        if made.location is not None and any(key.lower() == "path" for key in made.options):
+            cursor.wrong("expected one location: OPTIONS has a path, and LOCATION another", cursor.tokens[token].start)
+
+
+def _optioned(cursor: Grammar, made: Create) -> Create:
+    begins, options = cursor.at, properties(cursor)
+    refuse_reserved(cursor, begins, options)
+    return replace(made, options=options)
+
+
+def _with_options(made: Create, *, stores: bool) -> Create:
+    """Applies OPTIONS as delta-spark does: `path` is the location, `comment` precedes that of
+    TBLPROPERTIES, names of Delta's properties set these, before TBLPROPERTIES. If the statement
+    `stores` options (it has columns and replaces no table), each one is a property under its own
+    name and under `option.` and its name.
+    """
+    location, comment = made.location, made.comment
+    configuration, properties_by_option = dict[str, str](), dict[str, str]()
+    for key, value in made.options.items():
+        if key.lower() == "path":
+            location = value
+            continue
+        if key == "comment":
+            comment = value if stores and made.comment is None else comment
+        elif stores or key.lower().startswith("delta."):
+            configuration[key] = value
+        if stores:
+            properties_by_option[f"option.{key}"] = value
+    replaced = {key.lower() for key in configuration if key.lower().startswith("delta.")}
+    properties = {key: value for key, value in made.properties.items() if key.lower() not in replaced}
+    return replace(
+        made,
+        location=location,
+        comment=made.properties_comment if comment is None else comment,
+        properties_comment=None,
+        options={},
+        properties={**properties, **configuration, **properties_by_option},
+    )
 
 
 def _partitioned(cursor: Grammar, made: Create) -> Create:

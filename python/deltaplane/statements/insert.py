@@ -15,7 +15,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.expr.storing import Shape, in_columns, stored_value, stores
-from deltaplane.expr.syntax import Syntax
+from deltaplane.expr.syntax import Syntax, Token
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
@@ -507,7 +507,14 @@ def _before_query(cursor: Grammar) -> Clause:
     tokens, depth = cursor.tokens, 0
     for index in range(cursor.at, len(tokens)):
         begins = cursor.peek(index - cursor.at) in BEGINNINGS
-        if depth == 0 and (begins or (tokens[index].text == "(" and cursor.peek(index - cursor.at + 1) in BEGINNINGS)):
+        opens = tokens[index].text == "(" and cursor.peek(index - cursor.at + 1) in BEGINNINGS
+        if opens and (depth > 0 or (index > cursor.at and _takes_operand(tokens[index - 1]))):
+            line, column = cursor.place_of(index + 1)
+            raise UnsupportedExpressionError(
+                f"line {line}, column {column}: a subquery can't stand here: write its result instead, or DELETE the rows by a "
+                "condition with the subquery, and INSERT the new ones"
+            )
+        if depth == 0 and (begins or opens):
             break
         depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
     else:
@@ -520,6 +527,12 @@ def _before_query(cursor: Grammar) -> Clause:
         return Clause.of_rows(cursor)
     finally:
         cursor.tokens = tokens
+
+
+def _takes_operand(token: Token) -> bool:
+    """Whether a condition can't end with the token, so that a parenthesis behind it is its
+    operand."""
+    return (token.kind == "op" and token.text != ")") or token.text.lower() in ("and", "exists", "in", "not", "or")
 
 
 STATEMENT = Statement(("insert",), read)

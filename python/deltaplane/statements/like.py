@@ -1,14 +1,16 @@
 """CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]:
 creates a table without rows with the definition of another one, which in a Spark session may have
-another format or be a view. `create` parses the part before LIKE.
+another format or be a view. `create` parses the part before LIKE. As in delta-spark, a table like a
+Delta table is one too, whatever format the statement names.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.properties import CommitOperation
@@ -24,6 +26,8 @@ from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["OWN_PROPERTIES", "CreateLike", "read_like"]
 
@@ -44,6 +48,8 @@ class CreateLike:
     place: Callable[[Catalog], str]
     properties: dict[str, str] = field(default_factory=dict)
     location: str | None = None
+    # The format in the statement, if it isn't Delta.
+    format: str | None = None
     # Whether a catalog chose the location.
     managed: bool = False
 
@@ -68,12 +74,29 @@ class CreateLike:
         return one_row(operation="CREATE TABLE", version=made.version())
 
     def _definition(self, session: Session) -> _Definition:
+        if self.format is not None and session.spark is None:
+            self._refuse_format()
         try:
-            return _Definition.of(session.catalog.table(self.source))
+            source = _Definition.of(session.catalog.table(self.source))
         except InvalidArgumentError:
             if (source_definition := self._of_spark(session)) is None:
                 raise
+            if self.format is not None:
+                self._refuse_format()
             return source_definition
+        if self.format is not None:
+            _log.warning(
+                "%s is a Delta table, so the table that is created like it is one too: the format %s has no effect",
+                self.source.shown,
+                self.format,
+            )
+        return source
+
+    def _refuse_format(self) -> NoReturn:
+        raise InvalidArgumentError(
+            f"CREATE TABLE … LIKE creates Delta tables: leave USING {self.format} out, or give the columns in CREATE TABLE … "
+            f"USING {self.format}"
+        )
 
     def _of_spark(self, session: Session) -> _Definition | None:
         """The definition of a session's table in another format, or of its view."""
@@ -127,10 +150,9 @@ def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> Cr
         )
     made = CreateLike(cursor.table(alias=False), mode, place)
     while True:
-        if cursor.take("using"):
-            if cursor.peek() not in ("delta", "deltaplane"):
-                cursor.expected("DELTA: give the columns in CREATE TABLE … USING for a table in another format")
-            cursor.at += 1
+        if cursor.take("using") or cursor.take("stored", "as"):
+            name = cursor.name("a format")
+            made.format = None if name.lower() in ("delta", "deltaplane") else name
         elif cursor.take("tblproperties"):
             token, made.properties = cursor.at, properties(cursor)
             refuse_reserved(cursor, token, made.properties)

@@ -3,12 +3,14 @@ delta-spark 4.4."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from deltaplane import DeltaTable
-from deltaplane.exceptions import DeltaError, SqlSyntaxError
+import deltaplane
+from deltaplane import DeltaTable, Field, Schema
+from deltaplane.exceptions import DeltaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +54,46 @@ def test_a_delta_table_like_a_view(enabled: SparkSession, name: str, path: str) 
         enabled.sql(f"CREATE TABLE delta.`{path}/other` LIKE nowhere USING delta")
 
 
-def test_a_table_in_another_format_like_a_delta_table_is_refused(enabled: SparkSession, name: str, path: str) -> None:
-    enabled.sql(f"CREATE TABLE default.{name} (id INT) USING delta LOCATION '{path}'")
-    with pytest.raises(SqlSyntaxError, match="give the columns"):
-        enabled.sql(f"CREATE TABLE default.{name}_other LIKE default.{name} USING parquet")
+@pytest.mark.parametrize("format", ["USING parquet", "USING json", "STORED AS parquet"])
+def test_a_table_like_a_delta_table_is_one_whatever_its_format(
+    enabled: SparkSession, name: str, path: str, format: str
+) -> None:
+    run, other = enabled.sql, f"default.{name}_other"
+    run(
+        f"CREATE TABLE default.{name} (id INT COMMENT 'k', v VARCHAR(4) NOT NULL, p INT) USING delta PARTITIONED BY (p) "
+        f"COMMENT 'about' TBLPROPERTIES ('a' = 'b', 'delta.enableDeletionVectors' = 'true') LOCATION '{path}'"
+    )
+    run(f"CREATE TABLE {other} LIKE default.{name} {format} TBLPROPERTIES ('x' = 'y')")
+    try:
+        extended = {row.col_name: row.data_type for row in run(f"DESCRIBE EXTENDED {other}").collect()}
+        assert (extended["Provider"], extended["Type"], extended["Comment"]) == ("delta", "MANAGED", "about")
+        (detail,) = run(f"DESCRIBE DETAIL {other}").collect()
+        assert detail.partitionColumns == ["p"]
+        assert detail.properties == {"a": "b", "delta.enableDeletionVectors": "true", "x": "y"}
+        assert enabled.table(other).schema == enabled.table(f"default.{name}").schema
+        run(f"CREATE TABLE IF NOT EXISTS {other} LIKE default.{name} {format}")
+        assert DeltaTable(detail.location.removeprefix("file:")).version() == 0
+    finally:
+        run(f"DROP TABLE {other}")
+
+
+def test_a_table_like_one_in_another_format_keeps_to_spark(enabled: SparkSession, name: str, path: str) -> None:
+    run = enabled.sql
+    run(f"CREATE TABLE default.{name} (id INT) USING parquet")
+    run(f"CREATE TABLE default.{name}_other LIKE default.{name} USING json")
+    try:
+        extended = {row.col_name: row.data_type for row in run(f"DESCRIBE EXTENDED default.{name}_other").collect()}
+        assert extended["Provider"] == "json"
+    finally:
+        run(f"DROP TABLE default.{name}_other")
+    with pytest.raises(DeltaError, match="leave USING parquet out"):
+        run(f"CREATE TABLE delta.`{path}` LIKE default.{name} USING parquet")
+    assert not DeltaTable.is_deltatable(path)
+
+
+def test_without_spark_the_format_is_delta(tmp_path: Path) -> None:
+    source, other = str(tmp_path / "source"), str(tmp_path / "other")
+    DeltaTable.create(source, Schema([Field("id", "integer")]))
+    with pytest.raises(DeltaError, match="leave USING parquet out"):
+        deltaplane.sql(f"CREATE TABLE delta.`{other}` LIKE delta.`{source}` USING parquet")
+    assert not DeltaTable.is_deltatable(other)

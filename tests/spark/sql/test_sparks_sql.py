@@ -245,7 +245,7 @@ def test_definitions_by_name(enabled: SparkSession, database: str, path: str) ->
         f"CREATE EXTERNAL TABLE sparks_sql.e (id INT) USING delta OPTIONS (delta.appendOnly = 'true', own = 'v') LOCATION '{path}'"
     )
     properties = dict(rows(enabled.sql("SHOW TBLPROPERTIES sparks_sql.e")))
-    assert (properties["delta.appendOnly"], properties.get("own")) == ("true", None)
+    assert (properties["delta.appendOnly"], properties.get("own")) == ("true", "v")
     enabled.sql("INSERT INTO sparks_sql.e VALUES (1)")
     enabled.sql("CREATE TABLE sparks_sql.m (id INT) USING delta")
     enabled.sql(f"ALTER TABLE sparks_sql.m SET LOCATION '{path}'")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deltaplane.schema import DataType, Field
     from deltaplane.table.delta_table import DeltaTable
 
-__all__ = ["refuse_changed_properties", "refuse_properties"]
+__all__ = ["refuse_changed_properties", "refuse_properties", "replacing"]
 
 _FORMATS = "delta.universalformat.enabledformats"
 _STATISTICS = "delta.dataskippingstatscolumns"
@@ -84,6 +84,12 @@ def refuse_changed_properties(table: DeltaTable, changed: Mapping[str, str]) -> 
     merged = {**own, **lower}
     checked = {key: value for key, value in merged.items() if key in concerned or _COMPAT.fullmatch(key)}
     refuse_properties(checked, table.schema().fields, metadata.partition_columns, creates=False)
+
+
+def replacing(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties among a writer's options that delta-spark checks where the table keeps its
+    own."""
+    return {key: value for key, value in properties.items() if key.lower() not in (_VECTORS, _MANIFESTS)}
 
 
 def _is_on(properties: Mapping[str, str], key: str) -> bool:

@@ -94,6 +94,12 @@ class Reader(_Loading, DataFrameReader):
         location = located(self._session, tableName)
         if location is None:
             return super().table(tableName)
+        if self._has_schema:
+            # As in Spark, for tables in every format.
+            raise InvalidArgumentError(
+                f"the table {tableName} knows its columns, so a schema isn't supported with table(): leave schema() out, and "
+                "select() some of them"
+            )
         frame = self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]), named=True)
         return frame if path_of(tableName) is not None else named_as(frame, qualified_name(self._session, tableName))
 

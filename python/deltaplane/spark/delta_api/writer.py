@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from deltaplane import DeltaTable, WriterProperties, _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.properties import CommitOperation
+from deltaplane.schema import Schema
 from deltaplane.spark.datasource.delta_options import (
     Options,
     column_names,
@@ -23,6 +24,7 @@ from deltaplane.spark.datasource.delta_options import (
     user_metadata,
 )
 from deltaplane.spark.datasource.stream_options import flag
+from deltaplane.spark.delta_api.property_rules import refuse_properties, replacing
 from deltaplane.spark.errors.spark_errors import with_condition, with_spark_errors
 from deltaplane.spark.execution.row_rules import relaxed
 from deltaplane.spark.execution.store_cast import (
@@ -46,6 +48,7 @@ from deltaplane.spark.jvm.names import (
     other_holder,
     register_name,
 )
+from deltaplane.spark.jvm.schema import delta_schema_json
 from deltaplane.spark.stream.write import write_stream
 from deltaplane.spark.writing.frame_writer import write
 
@@ -139,7 +142,7 @@ class Writer(Options, DataFrameWriter):
             )
         if there and mode == "append" and schema_mode(spark, own, mode) is None:
             self._frame = as_table_takes(self._frame, location, store)
-        self._write(location, mode, operation)
+        self._write(location, mode, operation, named=True)
         if known is None:
             register_name(spark, name, location, store, managed="path" not in own)
 
@@ -228,7 +231,13 @@ class Writer(Options, DataFrameWriter):
         return stored_by_position(rows, schema)
 
     def _write(
-        self, location: str, mode: str, operation: CommitOperation | None = None, *, partitions_given: bool = False
+        self,
+        location: str,
+        mode: str,
+        operation: CommitOperation | None = None,
+        *,
+        partitions_given: bool = False,
+        named: bool = False,
     ) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
         if self._buckets is not None:
@@ -246,6 +255,8 @@ class Writer(Options, DataFrameWriter):
         if partitions_given and columns != "overwrite" and how in ("append", "overwrite"):
             check_partitions(self._frame.columns, location, store)
         txn = transaction(spark, own)
+        if configuration:
+            self._check_properties(configuration, location, store, how, named=named)
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
         if columns == "overwrite" and configuration and _native.is_table(location, store):
@@ -272,6 +283,18 @@ class Writer(Options, DataFrameWriter):
             data_change=flag(own, "datachange", "true"),
             **_of_files(own),
         )
+
+    def _check_properties(
+        self, properties: dict[str, str], location: str, store: dict[str, str] | None, mode: str, *, named: bool
+    ) -> None:
+        """Refuses properties among the options as delta-spark does: in a write that creates a
+        table, and in one that replaces the rows of a table, which keeps its own properties."""
+        there = _native.is_table(location, store)
+        if there and mode != "overwrite":
+            return
+        columns = Schema.from_json(delta_schema_json(self._frame.schema)).fields
+        checked = replacing(properties) if there else properties
+        refuse_properties(checked, columns, self._by or [], creates=named)
 
     def _taken(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str] | None]:
         """Splits options into deltaplane's, properties of a new table, and the store's."""

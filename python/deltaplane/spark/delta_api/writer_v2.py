@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrameWriterV2
@@ -14,6 +15,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
 )
 from deltaplane.properties import CommitOperation
+from deltaplane.schema import Schema
 from deltaplane.spark.datasource.delta_options import (
     default_properties,
     for_store,
@@ -23,6 +25,7 @@ from deltaplane.spark.datasource.delta_options import (
     user_metadata,
 )
 from deltaplane.spark.datasource.stream_options import flag
+from deltaplane.spark.delta_api.property_rules import refuse_properties
 from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.execution.store_cast import as_table_takes, check_partitions
 from deltaplane.spark.jvm.internals import Jvm
@@ -37,6 +40,7 @@ from deltaplane.spark.jvm.names import (
     path_of,
     register_name,
 )
+from deltaplane.spark.jvm.schema import delta_schema_json
 from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
@@ -50,6 +54,10 @@ __all__ = ["WriterV2"]
 _OWN = frozenset(
     "path txnappid txnversion usermetadata mergeschema overwriteschema optimizewrite targetfilesize maxrecordsperfile".split()
 )
+
+
+# Spark's text for a subquery in a condition that it hasn't analysed.
+_SUBQUERY = re.compile(r"\b(listquery|scalarsubquery|exists)\(\)", re.IGNORECASE)
 
 
 @with_spark_errors
@@ -130,6 +138,11 @@ class WriterV2(DataFrameWriterV2):
         text = str(condition)
         if isinstance(condition, Column):
             text = Jvm.of(self._frame.sparkSession).condition_sql(self._frame.where(condition))
+            if _SUBQUERY.search(text):
+                raise UnsupportedExpressionError(
+                    "a subquery can't stand here: write its result instead, or DELETE the rows by a condition with the subquery, "
+                    "and append the new ones"
+                )
         self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
 
     def overwritePartitions(self) -> None:
@@ -200,12 +213,23 @@ class WriterV2(DataFrameWriterV2):
         path_option = next((value for key, value in self._options.items() if key.lower() == "path"), None)
         return path_option or self._properties.get("location")
 
+    def _definition(self) -> dict[str, str]:
+        """The properties of a new table. As in delta-spark, options with Delta's names set them; a
+        write to an existing table ignores these options."""
+        options = {key: value for key, value in self._options.items() if key.lower().startswith("delta.")}
+        properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
+        return {**properties, **options}
+
     def _said(self, option: str) -> str | None:
         """The value of an option, by its name in lower case."""
         return next((value.lower() for key, value in self._options.items() if key.lower() == option), None)
 
     def _store(self) -> dict[str, str] | None:
-        others = {key: value for key, value in self._options.items() if key.lower() not in _OWN}
+        others = {
+            key: value
+            for key, value in self._options.items()
+            if key.lower() not in _OWN and not key.lower().startswith("delta.")
+        }
         if self._for_store is None or self._for_store[0] != others:
             # Unknown options are logged once.
             self._for_store = others, for_store(others, _OWN)
@@ -218,7 +242,10 @@ class WriterV2(DataFrameWriterV2):
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
         # Settings of Spark in addition to a table's properties.
-        properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
+        properties = self._definition()
+        if makes:
+            columns = Schema.from_json(delta_schema_json(self._frame.schema)).fields
+            refuse_properties(properties, columns, self._by)
         write(
             # As in delta-spark, values of other types are cast to the table's types unless the
             # table takes new columns.

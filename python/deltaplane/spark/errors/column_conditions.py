@@ -68,6 +68,26 @@ _TYPES = (
         r"(?i)expected a type, found `(?P<dataTypeList>interval)`",
         r"(?i)\binterval\s+(year|month|day|hour|minute|second)\b",
     ),
+    Known(
+        "_LEGACY_ERROR_TEMP_2242",
+        InvalidArgumentError,
+        r"a temporary view USING delta takes no list of columns",
+        spark=UnsupportedOperationException,
+    ),
+    Known(
+        "_LEGACY_ERROR_TEMP_2242",
+        InvalidArgumentError,
+        r"a Delta table knows its columns",
+        r"^Reader\.",
+        spark=UnsupportedOperationException,
+    ),
+    Known(
+        "_LEGACY_ERROR_TEMP_1189",
+        InvalidArgumentError,
+        r"a (?P<operation>schema) isn't supported with table\(\)",
+        r"^Reader\.",
+    ),
+    Known("_LEGACY_ERROR_TEMP_0032", SqlSyntaxError, r"expected one location: OPTIONS", spark=ParseException),
     Known("_LEGACY_ERROR_TEMP_1183", SqlSyntaxError, r"(?i)expected a type, found `interval`", _DECLARES),
     Known(
         "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
@@ -294,6 +314,12 @@ _LAYOUT = (
 )
 
 _QUERIES = (
+    Known(
+        "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY",
+        UnsupportedExpressionError,
+        r"a subquery can't stand here",
+        rf"{_INSERTS}|^WriterV2\.",
+    ),
     Known(
         "DELTA_UNSUPPORTED_SUBQUERY_IN_PARTITION_PREDICATES",
         UnsupportedExpressionError,

@@ -236,9 +236,10 @@ class CreatedView:
 
 
 def _is_like_ours(spark: SparkSession, cursor: Grammar, index: int) -> bool:
-    """Whether LIKE and a Delta table follow at a token, without another format."""
+    """Whether LIKE and a Delta table follow at a token. As in delta-spark, the new table then is a
+    Delta table, whatever format the statement names."""
     tokens = cursor.tokens[index:]
-    if not tokens or tokens[0].text.lower() != "like" or any(token.text.lower() == "using" for token in tokens):
+    if not tokens or tokens[0].text.lower() != "like":
         return False
     parts = name_at(cursor, index + 1)
     return bool(parts) and (is_path(parts) or held_location(spark, ".".join(parts)) is not None)

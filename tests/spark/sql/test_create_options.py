@@ -1,0 +1,194 @@
+"""CREATE TABLE with OPTIONS, with EXTERNAL and without LOCATION, and properties among a writer's
+options. Expected values are those of delta-spark 4.4.0 on Spark 4.2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.functions import expr
+
+from deltaplane import DeltaTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+APPENDS = "'delta.appendOnly' = 'true'"
+# The statement behind CREATE, and the table's properties and comment.
+OPTIONS: dict[str, tuple[dict[str, str], str | None]] = {
+    f"TABLE {{t}} (id int) USING delta OPTIONS ('foo' = 'bar', {APPENDS}) TBLPROPERTIES ('x' = 'y')": (
+        {
+            "delta.appendOnly": "true",
+            "foo": "bar",
+            "option.delta.appendOnly": "true",
+            "option.foo": "bar",
+            "x": "y",
+        },
+        None,
+    ),
+    "TABLE {t} (id int) USING delta OPTIONS ('foo' = 'bar') TBLPROPERTIES ('foo' = 'other')": (
+        {"foo": "bar", "option.foo": "bar"},
+        None,
+    ),
+    "TABLE {t} (id int) USING delta TBLPROPERTIES ('foo' = 'other') OPTIONS ('FOO' = 'b')": (
+        {"foo": "other", "FOO": "b", "option.FOO": "b"},
+        None,
+    ),
+    f"TABLE {{t}} (id int) USING delta OPTIONS ({APPENDS}) TBLPROPERTIES ('delta.appendOnly' = 'false')": (
+        {"delta.appendOnly": "true", "option.delta.appendOnly": "true"},
+        None,
+    ),
+    "TABLE {t} (id int) USING delta OPTIONS ('delta.APPENDonly' = 'true') "
+    "TBLPROPERTIES ('delta.appendOnly' = 'false')": (
+        {"delta.appendOnly": "true", "option.delta.APPENDonly": "true"},
+        None,
+    ),
+    "TABLE {t} (id int) USING delta OPTIONS ('comment' = 'x') COMMENT 'y'": ({"option.comment": "x"}, "y"),
+    "TABLE {t} (id int) USING delta OPTIONS ('comment' = 'x') TBLPROPERTIES ('comment' = 'z')": (
+        {"option.comment": "x"},
+        "x",
+    ),
+    # Statements with a query, and those that may replace a table, take Delta's properties alone.
+    f"TABLE {{t}} USING delta OPTIONS ('foo' = 'bar', 'comment' = 'x', {APPENDS}) AS SELECT 1 AS id": (
+        {"delta.appendOnly": "true"},
+        None,
+    ),
+    f"OR REPLACE TABLE {{t}} (id int) USING delta OPTIONS ('foo' = 'bar', 'comment' = 'x', {APPENDS})": (
+        {"delta.appendOnly": "true"},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", OPTIONS)
+def test_options_are_properties(enabled: SparkSession, name: str, statement: str) -> None:
+    enabled.sql(f"CREATE {statement.replace('{t}', name)}")
+    (detail,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
+    assert (detail.properties, detail.description) == OPTIONS[statement]
+    enabled.sql(f"DROP TABLE {name}")
+
+
+def test_a_path_among_options_is_the_location(enabled: SparkSession, name: str, path: str) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id int) USING delta OPTIONS ('PATH' = '{path}', 'z' = '1')")
+    assert DeltaTable(path).metadata().configuration == {"z": "1", "option.z": "1"}
+
+
+def condition_of(run: Callable[[], object]) -> str | None:
+    with pytest.raises(PySparkException) as refused:
+        run()
+    return refused.value.getCondition()
+
+
+def test_options_that_are_refused(enabled: SparkSession, name: str, path: str) -> None:
+    create = f"CREATE TABLE {name} (id int) USING delta OPTIONS"
+    for key in ("owner", "provider", "location"):
+        assert condition_of(lambda key=key: enabled.sql(f"{create} ('{key}' = 'x')")) == (
+            "UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY"
+        )
+    assert condition_of(lambda: enabled.sql(f"{create} ('delta.nope' = 'x')")) == "DELTA_UNKNOWN_CONFIGURATION"
+    twice = f"{create} ('path' = '{path}') LOCATION '{path} other'"
+    assert condition_of(lambda: enabled.sql(twice)) == "_LEGACY_ERROR_TEMP_0032"
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("rest", ["(id int) USING delta", "USING delta AS SELECT 7 AS id"])
+def test_an_external_table_without_location_is_managed(enabled: SparkSession, name: str, rest: str) -> None:
+    enabled.sql(f"CREATE EXTERNAL TABLE {name} {rest}")
+    extended = {row.col_name: row.data_type for row in enabled.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    assert (extended["Type"], extended["Provider"]) == ("MANAGED", "delta")
+    location = enabled.sql(f"DESCRIBE DETAIL {name}").collect()[0].location
+    folder = Path(location.removeprefix("file:"))
+    assert DeltaTable(str(folder)).version() == 0
+    enabled.sql(f"DROP TABLE {name}")
+    assert not folder.exists()
+
+
+# Properties that delta-spark refuses, with the condition where it has one.
+WRITTEN: dict[str, tuple[dict[str, str], str | None]] = {
+    "a column that is missing": ({"delta.dataSkippingStatsColumns": "nope"}, "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
+    "a column twice": ({"delta.dataSkippingStatsColumns": "id,id"}, "DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS"),
+    "an unknown format": ({"delta.universalFormat.enabledFormats": "nope"}, None),
+    "a format without its feature": (
+        {"delta.universalFormat.enabledFormats": "iceberg"},
+        "DELTA_UNIVERSAL_FORMAT_VIOLATION",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_writers_properties_are_checked(enabled: SparkSession, name: str, path: str, case: str) -> None:
+    options, condition = WRITTEN[case]
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    writer = lambda: rows.write.format("delta").options(**options)  # noqa: E731
+    assert condition_of(lambda: writer().save(path)) == condition
+    assert condition_of(lambda: writer().saveAsTable(name)) == condition
+    assert not DeltaTable.is_deltatable(path)
+    rows.write.format("delta").save(path)
+    # An append ignores the properties, an overwrite checks them, and neither one applies them.
+    writer().mode("append").save(path)
+    assert condition_of(lambda: writer().mode("overwrite").save(path)) == condition
+    table = DeltaTable(path)
+    assert (table.version(), table.metadata().configuration) == (1, {})
+
+
+def test_properties_of_a_writer_that_depend_on_where_it_writes(enabled: SparkSession, name: str, path: str) -> None:
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    both = {
+        "delta.enableDeletionVectors": "true",
+        "delta.compatibility.symlinkFormatManifest.enabled": "true",
+    }
+    with pytest.raises(Exception, match="PERSISTENT_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION"):
+        rows.write.format("delta").options(**both).save(path)
+    clusters = {"delta.feature.clustering": "supported"}
+    created = condition_of(lambda: rows.write.format("delta").options(**clusters).saveAsTable(name))
+    assert created == "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED"
+    partitioned = rows.write.format("delta").partitionBy("v").option("delta.dataSkippingStatsColumns", "v")
+    assert condition_of(lambda: partitioned.save(path)) == (
+        "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN"
+    )
+    rows.write.format("delta").options(**clusters).save(path)
+    rows.write.format("delta").mode("overwrite").options(**both).save(path)
+    assert enabled.read.format("delta").load(path).count() == 1
+
+
+def test_a_schema_beside_a_table_is_refused(enabled: SparkSession, name: str, path: str) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta LOCATION '{path}'")
+    load = lambda: enabled.read.format("delta").schema("id int").load(path)  # noqa: E731
+    assert condition_of(load) == "_LEGACY_ERROR_TEMP_2242"
+    assert condition_of(lambda: enabled.read.schema("id int").table(name)) == "_LEGACY_ERROR_TEMP_1189"
+    view = f"CREATE TEMPORARY VIEW view_{name} (id int) USING delta OPTIONS (path '{path}')"
+    assert condition_of(lambda: enabled.sql(view)) == "_LEGACY_ERROR_TEMP_2242"
+
+
+def test_properties_of_a_table_by_writeto(enabled: SparkSession, name: str) -> None:
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    for options, condition in WRITTEN.values():
+        for key, value in options.items():
+            by_option = rows.writeTo(name).using("delta").option(key, value)
+            by_property = rows.writeTo(name).using("delta").tableProperty(key, value)
+            assert condition_of(by_option.create) == condition_of(by_property.create) == condition
+    rows.writeTo(name).using("delta").option("delta.appendOnly", "true").create()
+    rows.writeTo(name).option("delta.appendOnly", "false").append()
+    (detail,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
+    assert detail.properties == {"delta.appendOnly": "true"}
+
+
+@pytest.mark.parametrize(
+    "condition", ["id IN (SELECT 1)", "EXISTS (SELECT 1)", "id = (SELECT 1)", "(v = 'a' AND id > (SELECT max(1)))"]
+)
+def test_a_subquery_selects_no_rows_to_replace(enabled: SparkSession, name: str, condition: str) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta")
+    for rows in ("VALUES (1, 'z')", "(SELECT 1, 'z')"):
+        insert = f"INSERT INTO {name} REPLACE WHERE {condition} {rows}"
+        assert condition_of(lambda insert=insert: enabled.sql(insert)) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
+    frame = enabled.createDataFrame([(1, "z")], "id int, v string")
+    overwrite = lambda: frame.writeTo(name).overwrite(expr(condition))  # noqa: E731
+    assert condition_of(overwrite) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
+    enabled.sql(f"INSERT INTO {name} REPLACE WHERE (id > 0) (SELECT 1, 'z')")
+    assert [tuple(row) for row in enabled.table(name).collect()] == [(1, "z")]
