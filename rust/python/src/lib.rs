@@ -58,15 +58,12 @@ mod _native {
         },
         spark::replay::{Replay, ReplayPart, ReplayPlan},
         spark::splits::{Split, SplitScan, change_splits, scan_splits},
-        table_schema::{TableField, TableSchema},
+        table_schema::TableSchema,
         tail::Tail,
         tail_offset::TailOffset,
         values::added_files::AddedFiles,
         values::predicate::Predicate,
-        write::{
-            WriteJob, adopt_files, create_table, discard_files, is_table, rows_in_table_types, schema_from_arrow,
-            schema_to_arrow, write_files,
-        },
+        write::{WriteJob, adopt_files, create_table, discard_files, is_table, rows_in_table_types, write_files},
     };
 
     #[cfg(debug_assertions)]
