@@ -107,7 +107,7 @@ mod tests {
             (json!({"text": "\"long\""}), "not a struct"),
             (json!({"text": unknown}), "geometry"),
             (json!({"text": unknown, "version": 1}), "unknown field"),
-            (json!("long"), "struct TableSchema"),
+            (json!("long"), "expected struct"),
         ] {
             let refused = serde_json::from_value::<TableSchema>(value).unwrap_err().to_string();
             assert!(refused.contains(problem), "{refused}");
