@@ -50,9 +50,9 @@ def deltaplane_append(table: str) -> Commit:
 
 def deltaplane_commit(table: str) -> Commit:
     from deltaplane import _native
-    from deltaplane.write.intent import write_request
+    from deltaplane.write.intent import WriteIntent
 
-    request, schema = write_request(mode="append", applies_row_rules=True), rows(0, 1).schema
+    request, schema = WriteIntent(mode="append").request(table, None), rows(0, 1).schema
     adds = _adds()
 
     def commit() -> None:

@@ -254,10 +254,10 @@ class Schema(StructType):
         >>> Schema.from_arrow(pa.schema({"n": pa.uint8()})).fields
         [Field(n, PrimitiveType("short"), nullable=True)]
         """
-        return cls.from_json(_native.schema_from_arrow(data).to_json())
+        return cls.from_json(_native.TableSchema.of_arrow(data).to_json())
 
     def __arrow_c_schema__(self) -> object:
-        return _native.schema_to_arrow(self.to_json()).__arrow_c_schema__()
+        return _native.TableSchema(self.to_json()).__arrow_c_schema__()
 
 
 DataType = PrimitiveType | ArrayType | MapType | StructType

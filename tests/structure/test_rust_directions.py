@@ -52,7 +52,7 @@ PROTOCOL = (
 
 # The rooms of `log`, lowest first: each may use its own layer and lower ones.
 LOG = (
-    ("environment", "listing", "progress", "scan_report", "table_info"),
+    ("environment", "listing", "progress", "scan_report", "table_info", "table_schema"),
     ("checkpoint", "commit"),
     ("snapshot",),
     ("checkpoint_writer", "history"),

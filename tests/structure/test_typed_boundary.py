@@ -14,6 +14,10 @@ from structure import repo
 
 LIST = "tests/structure/json_readers.toml"
 STUB = "python/deltaplane/_native.pyi"
+RECORDS = "python/deltaplane/io/records/"
+
+# Names of values that are JSON if they are text.
+_JSON_NAME = re.compile(r"(^|_)(json($|_)|(schema(_string|_text)?|spec|request|offset|adds|actions|commit_info)$)")
 
 
 def is_loads(node: ast.AST) -> bool:
@@ -32,13 +36,33 @@ def nested(text: str) -> list[int]:
     return [call.lineno for call in calls if any(is_loads(part) for a in call.args for part in ast.walk(a))]
 
 
+def _has_text(annotation: ast.expr | None) -> bool:
+    """Whether an annotation has the type `str` in it."""
+    return annotation is not None and any(isinstance(n, ast.Name) and n.id == "str" for n in ast.walk(annotation))
+
+
+def _texts(node: ast.stmt) -> list[tuple[str, str]]:
+    """The text parameters and the text result of a function, or a text attribute: the member and
+    the name of the text."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [(node.target.id, node.target.id)] if _has_text(node.annotation) else []
+    if not isinstance(node, ast.FunctionDef):
+        return []
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    names = [a.arg for a in arguments if _has_text(a.annotation)]
+    return [(node.name, name) for name in [*names, *([node.name] if _has_text(node.returns) else [])]]
+
+
 def json_members(stub: str) -> set[str]:
-    """The stub's functions, properties and parameters whose names say that they are JSON text."""
+    """The functions, properties, attributes and methods that take or give text which is JSON: by a
+    name, or since the documentation of the function or of its class mentions JSON."""
     members = set[str]()
-    for node in ast.walk(ast.parse(stub)):
-        if isinstance(node, ast.FunctionDef):
-            names = [node.name, *(argument.arg for argument in [*node.args.args, *node.args.kwonlyargs])]
-            members |= {f"{node.name}: {name}" for name in names if re.search(r"(^|_)json(_|$)", name)}
+    for scope in [ast.parse(stub), *(n for n in ast.parse(stub).body if isinstance(n, ast.ClassDef))]:
+        owner = f"{scope.name}." if isinstance(scope, ast.ClassDef) else ""
+        documented = bool(owner) and "JSON" in (ast.get_docstring(scope) or "")
+        for node in scope.body:
+            says_so = documented or (isinstance(node, ast.FunctionDef) and "JSON" in (ast.get_docstring(node) or ""))
+            members |= {owner + member for member, name in _texts(node) if says_so or _JSON_NAME.search(name)}
     return members
 
 
@@ -73,8 +97,11 @@ def test_no_json_within_json_is_read_in_one_expression() -> None:
     assert not hits, "parse the outer text into a class first"
 
 
-def test_the_stub_names_json_only_where_the_list_says_so() -> None:
-    assert json_members((repo.ROOT / STUB).read_text()) == set(entries()["stub"])
+def test_no_text_of_the_core_is_json_but_where_the_list_says_so() -> None:
+    stubs = [(repo.ROOT / STUB).read_text(), *repo.sources(RECORDS, ".py").values()]
+    members = set[str]().union(*map(json_members, stubs))
+    assert members == set(entries()["texts"]), "pass a class: `TableSchema`, `TailOffset`, or one of `io.records`"
+    assert all(len(reason) > 10 for reason in entries()["texts"].values())
 
 
 # --- the checks can fail ---
@@ -93,6 +120,21 @@ def test_what_is_found(text: str, count: int, lines: list[int]) -> None:
     assert (readers(text), nested(text)) == (count, lines)
 
 
-def test_json_in_a_stub_is_found() -> None:
-    stub = "def schema_json() -> str: ...\ndef f(a_json: str) -> str: ...\ndef to_jsonish(json_text: str) -> str: ...\n"
-    assert json_members(stub) == {"schema_json: schema_json", "f: a_json", "to_jsonish: json_text"}
+@pytest.mark.parametrize(
+    ("stub", "members"),
+    [
+        ("def f(a_json: str) -> int: ...", {"f"}),
+        ("def f(json_rows: list[str] | None) -> int: ...", {"f"}),
+        ("def f(a_json: bytes, table: str) -> int: ...", set()),
+        ("def schema() -> str: ...", {"schema"}),
+        ("def schema() -> TableSchema: ...", set()),
+        ("def f(schema_mode: str) -> str: ...", set()),
+        ("def f(*, start_offset: str) -> int: ...", {"f"}),
+        ('def f(rows: str) -> int:\n    """Rows as JSON."""', {"f"}),
+        ("class A:\n    schema_string: str\n    name: str", {"A.schema_string"}),
+        ("class A:\n    @property\n    def spec(self) -> dict[str, str]: ...", {"A.spec"}),
+        ('class A:\n    """Its columns as JSON."""\n    columns: str\n    count: int', {"A.columns"}),
+    ],
+)
+def test_json_text_in_a_stub_is_found(stub: str, members: set[str]) -> None:
+    assert json_members(stub) == members

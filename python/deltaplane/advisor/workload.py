@@ -176,7 +176,7 @@ class _Reading:
             trees = [] if whole is None else [whole]
         for necessary in trees:
             self.snapshot.scan([], necessary)
-        return [necessary.tree for necessary in trees]
+        return [necessary.to_dict() for necessary in trees]
 
 
 def predicate_workload(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
@@ -269,7 +269,7 @@ def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = of_json(_native.schema_from_arrow(pa.schema([("v", values.type)])).fields[0].data_type)
+    kind = of_json(_native.TableSchema.of_arrow(pa.schema([("v", values.type)])).fields[0].data_type)
     if kind is None:
         return
     ordered = values.drop_null()

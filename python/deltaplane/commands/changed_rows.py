@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from deltaplane import _native
 from deltaplane.commands.row_rules import BatchRules, RowRules
 
 if TYPE_CHECKING:
@@ -67,5 +66,5 @@ class PatchedRows:
 
 def rules_of_whole_rows(spec: records.WriteSpec) -> BatchRules:
     """A spec's rules for rows with all columns."""
-    every = _native.TableSchema(spec.schema).names
+    every = spec.schema.names
     return BatchRules(RowRules.of_spec(spec, every))

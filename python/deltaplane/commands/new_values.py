@@ -143,9 +143,7 @@ def _as_spark(values: pa.Array, to: SparkType) -> pa.Array:
     import pyarrow as pa
 
     rows = pa.record_batch([values], ["v"])
-    (column,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(rows.schema).to_json()).evaluate(
-        rows
-    )
+    (column,) = compile_expressions([f"CAST(v AS {to})"], _native.TableSchema.of_arrow(rows.schema)).evaluate(rows)
     return column
 
 
@@ -154,7 +152,7 @@ def _spark_type(data_type: pa.DataType) -> SparkType | None:
 
     if pa.types.is_null(data_type):
         return None
-    return of_json(_native.schema_from_arrow(pa.schema([("v", data_type)])).fields[0].data_type)
+    return of_json(_native.TableSchema.of_arrow(pa.schema([("v", data_type)])).fields[0].data_type)
 
 
 def _where(path: str) -> str:

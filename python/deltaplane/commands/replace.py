@@ -44,7 +44,7 @@ def replace_where(
     """Replaces the rows that satisfy a condition, in one commit. Each new row must satisfy it, too;
     with `reads_others` the new rows may depend on any row of the table."""
     chosen = PredicateSelection(target.snapshot, condition)
-    incoming = records.IncomingRequest(_native.schema_from_arrow(rows.schema).to_json(), merge_schema)
+    incoming = records.IncomingRequest(_native.TableSchema.of_arrow(rows.schema), merge_schema)
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 

@@ -41,7 +41,7 @@ class RowRules:
     checks: Sequence[tuple[str, str, str]]
     generated: Sequence[tuple[str, str]]
     defaults: Sequence[tuple[str, str]]
-    schema_json: str
+    schema: _native.TableSchema
 
     @classmethod
     def of_spec(cls, spec: records.WriteSpec, present: Sequence[str]) -> RowRules:
@@ -64,7 +64,7 @@ class RowRules:
             defaults=[
                 (r.column, r.sql) for r in rules.defaults if r.column.lower() not in there and r.column not in computed
             ],
-            schema_json=spec.schema,
+            schema=spec.schema,
         )
 
     def __bool__(self) -> bool:
@@ -100,7 +100,7 @@ class BatchRules:
 
     def __init__(self, rules: RowRules, *, zone: str = "UTC", now_us: int | None = None) -> None:
         now_us = time.time_ns() // 1000 if now_us is None else now_us
-        fields = {f.name: f.data_type for f in _native.TableSchema(rules.schema_json).fields}
+        fields = {f.name: f.data_type for f in rules.schema.fields}
 
         def converted(column: str, sql: str) -> str:
             to = of_json(fields[column])
@@ -110,13 +110,13 @@ class BatchRules:
         texts = [converted(*rule) for rule in rules.defaults]
         defaults = compile_expressions(texts, none, zone=zone, now_us=now_us)
         texts = [converted(*rule) for rule in rules.generated]
-        generated = compile_expressions(texts, rules.schema_json, zone=zone)
+        generated = compile_expressions(texts, rules.schema, zone=zone)
         self._added: list[tuple[list[str], Program]] = [
             ([c for c, _ in rules.defaults], defaults),
             ([c for c, _ in rules.generated], generated),
         ]
         self._checks: list[tuple[tuple[str, str, str], Check]] = [
-            (rule, compile_boolean(rule[2], rules.schema_json, zone=zone)) for rule in rules.checks
+            (rule, compile_boolean(rule[2], rules.schema, zone=zone)) for rule in rules.checks
         ]
 
     @property

@@ -27,7 +27,7 @@ from deltaplane.exceptions import (
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_rows
-from deltaplane.write.intent import write_request
+from deltaplane.write.intent import WriteIntent
 from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class _Load:
         after = before.with_files(new.keys)
         merges = "mergeschema" in self.asked
         try:
-            rows = SourceRows(new, self.format, self.format_options, snapshot.schema.to_json(), merges)
+            rows = SourceRows(new, self.format, self.format_options, snapshot.schema, merges)
         except DeltaError as e:
             e.table = e.table or self.location
             raise
@@ -211,23 +211,23 @@ class _Load:
         try:
             after.write()
         except DeltaError:
-            job.abort(adds)
+            _native.discard_files(self.location, self.options, adds)
             raise
-        done: WriteResult = commit_files(job, adds)
+        done: WriteResult = commit_files(self.location, self.options, job, adds)
         return CopyResult(done.version, rows.count, rows.count, len(new), skipped)
 
     def _request(self, pointer: int) -> records.WriteRequest:
         writer, commit, hook = self.settings
         commit = commit or CommitProperties()
         marked: dict[str, Any] = {**vars(commit), "app_transactions": [Transaction(APPLICATION, pointer)]}
-        return write_request(
+        intent = WriteIntent(
             mode="append",
             schema_mode="merge" if "mergeschema" in self.asked else None,
             writer_properties=writer,
             commit_properties=CommitProperties(**marked),
             post_commithook_properties=hook,
-            applies_row_rules=True,
         )
+        return intent.request(self.location, self.options)
 
 
 def _check_memory(snapshot: _native.Snapshot) -> None:

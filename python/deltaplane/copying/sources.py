@@ -138,7 +138,7 @@ class SourceRows:
     files: SourceFiles
     format: str
     options: Mapping[str, str]
-    schema_json: str
+    schema: _native.TableSchema
     merges: bool
     count: int = 0
     reader: pa.RecordBatchReader = field(init=False)
@@ -146,7 +146,7 @@ class SourceRows:
     def __post_init__(self) -> None:
         import pyarrow as pa
 
-        self._table = pa.schema(_native.schema_to_arrow(self.schema_json))
+        self._table = pa.schema(self.schema)
         self._own = {f.name.lower(): f for f in self._table}
         self._open = FORMATS[self.format](self._table, self.options, self.merges)
         schema = self._schema()
@@ -251,7 +251,7 @@ def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
     if not pa.types.is_nested(to.type) or _same_fields(to.name, to.type, values.type):
         return values.cast(to.type)
     rows = pa.RecordBatch.from_arrays([values], names=[to.name])
-    table = _native.schema_from_arrow(pa.schema([to])).to_json()
+    table = _native.TableSchema.of_arrow(pa.schema([to]))
     cast = Scan(_native.rows_in_table_types(rows, table)).to_arrow().column(0).combine_chunks()
     return cast if cast.type == to.type else cast.cast(to.type)
 

@@ -39,7 +39,7 @@ def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> _native
     string value in a tuple is converted to the column's type; `None` means null. Timestamps without
     time zone are UTC. `columns` are the table's names, so that a double-quoted one is refused.
 
-    >>> parse([("day", ">=", "2024-01-01")]).tree["left"]["name"]
+    >>> parse([("day", ">=", "2024-01-01")]).to_dict()["left"]["name"]
     ['day']
     """
     if predicate is None:

@@ -28,7 +28,7 @@ def columns_of(schema: Callable[[], TableSchema], *aliases: str | None) -> Colum
 
     >>> import pyarrow as pa
     >>> from deltaplane import _native
-    >>> schema = _native.schema_from_arrow(pa.schema([("s", pa.struct([("f", pa.int64())]))]))
+    >>> schema = _native.TableSchema.of_arrow(pa.schema([("s", pa.struct([("f", pa.int64())]))]))
     >>> known = columns_of(lambda: schema, "t")
     >>> known(["S"]), known(["t", "s", "f"]), known(["s", "g"])
     (True, True, False)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
@@ -69,6 +70,10 @@ class Program:
     intervals: bool = False
     _connection: Any = None
 
+    @cached_property
+    def _schema(self) -> _native.TableSchema:
+        return _native.TableSchema(self.schema_json)
+
     @property
     def types(self) -> list[SparkType]:
         """The Spark type of each expression."""
@@ -100,7 +105,7 @@ class Program:
     def _input_table(self, batch: pa.RecordBatch) -> pa.Table:
         import pyarrow as pa
 
-        wanted = {f.name: f.type for f in pa.schema(_native.schema_to_arrow(self.schema_json))}
+        wanted = {f.name: f.type for f in pa.schema(self._schema)}
         there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
         arrays, names = [pa.nulls(batch.num_rows, pa.int8())], ["r"]
         for column, name in self.columns.items():
@@ -118,7 +123,7 @@ class Program:
         import pyarrow as pa
 
         rows = pa.RecordBatch.from_arrays([values], names=[column])
-        stored = Scan(_native.rows_in_table_types(rows, self.schema_json)).to_arrow().column(0)
+        stored = Scan(_native.rows_in_table_types(rows, self._schema)).to_arrow().column(0)
         return stored.chunk(0) if stored.num_chunks == 1 else stored.combine_chunks()
 
     def _connected(self) -> Any:

@@ -82,7 +82,7 @@ def row_filter(
         if not complete or len(bound) < len(parts):
             from deltaplane.expr.program import compile_boolean
 
-            checks.append(compile_boolean(predicate, schema().to_json(), now_us=time.time_ns() // 1000))
+            checks.append(compile_boolean(predicate, schema(), now_us=time.time_ns() // 1000))
     return RowFilter(Tree.all_of(trees), checks)
 
 

@@ -157,7 +157,7 @@ class _Stream:
 
         self.name = source.name
         self._rows = rows
-        wanted: Mapping[str, Any] = {f.name: f.type for f in pa.schema(_native.schema_to_arrow(rows.schema_json))}
+        wanted: Mapping[str, Any] = {f.name: f.type for f in pa.schema(_native.TableSchema(rows.schema_json))}
         self._columns = [source.fields[id] for id in source.needed]
         fields = [pa.field(id, zoneless(wanted[source.fields[id]])) for id in source.needed]
         self._schema = pa.schema([pa.field("r", pa.int8()), *fields])

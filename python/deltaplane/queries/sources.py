@@ -73,7 +73,7 @@ class ArrowSource:
         names = data.column_names
         if len({name.lower() for name in names}) < len(names):
             raise InvalidArgumentError(f"two columns of the data have one name: {', '.join(names)[:300]}")
-        self.schema_json = _native.schema_from_arrow(data.schema).to_json()
+        self.schema_json = _native.TableSchema.of_arrow(data.schema).to_json()
         try:
             self._data = in_table_types(data.to_reader()).read_all()
         except SchemaMismatchError as e:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltaplane import _native
 from deltaplane.exceptions import (
     InvalidArgumentError,
     SchemaMismatchError,
@@ -359,7 +360,7 @@ def _columns_of(fields: Sequence[Field]) -> StructType:
     """The columns as Spark types, all nullable."""
     from deltaplane.spark.execution.row_rules import relaxed
 
-    return relaxed(Schema(fields).to_json())
+    return relaxed(_native.TableSchema(Schema(fields).to_json()))
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:

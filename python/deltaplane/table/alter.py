@@ -17,12 +17,12 @@ from deltaplane.commands.purge import purge
 from deltaplane.commands.remove_column_mapping import remove_column_mapping
 from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.compat import Protocol, newly_excluded
-from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.program import violations
 from deltaplane.expr.types import of_json
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan
-from deltaplane.properties import CommitProperties, PostCommitHookProperties
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable
 from deltaplane.write.declarations import check_constraint, check_default
@@ -162,14 +162,14 @@ class TableAlterer:
         ['day', 'x']
         """
         added_fields = [fields] if isinstance(fields, Field) else list(fields)
-        placed = {"into": into, "fields": StructType(added_fields).to_json(), "position": _position(first, after)}
+        placed = {"into": into, "fields": _columns(added_fields), "position": _position(first, after)}
         return self._alter("add_columns", {"columns": [placed]}, dry_run, commit_properties, post_commithook_properties)
 
     def _add_declared(self, columns: Sequence[tuple[str, Field, bool, str | None]]) -> AlterPlan:
         """Adds columns as `add_columns` does, each with a parent struct and a position, in one
         commit."""
         placed = [
-            {"into": into, "fields": StructType([field]).to_json(), "position": _position(first, after)}
+            {"into": into, "fields": _columns([field]), "position": _position(first, after)}
             for into, field, first, after in columns
         ]
         return self._alter("add_columns", {"columns": placed}, False, None, None)
@@ -201,7 +201,7 @@ class TableAlterer:
         self._check_lengths(fields)
         return self._alter(
             "replace_columns",
-            {"fields": StructType(list(fields)).to_json()},
+            {"fields": _columns(fields)},
             dry_run,
             commit_properties,
             post_commithook_properties,
@@ -749,7 +749,7 @@ class TableAlterer:
     def _judged(self, name: str, expression: str) -> int:
         """Checks the rows of the newest version against the condition and returns that version."""
         newest = self._newest()
-        check = check_constraint(expression, newest.schema.to_json())
+        check = check_constraint(expression, newest.schema)
         rows = Scan(newest.scan(check.columns))
         for broken in violations(check, rows.batches()):
             raise ConstraintViolationError(
@@ -773,19 +773,14 @@ class TableAlterer:
     ) -> AlterPlan:
         """Plans a change, logs a raised protocol, calls `prepare`, and commits the change with the
         arguments that `prepare` returns."""
-        settings = (commit_properties or CommitProperties()).to_request()
-        if settings.pop("txn"):
-            raise UnsupportedFeatureError("a change of the table carries no application's version: leave it out")
-        settings |= (hook or PostCommitHookProperties()).to_request()
-        if settings.pop("cleanup", None):
-            raise UnsupportedFeatureError("a change of the table leaves old log files alone: leave clean-up to a write")
-        plan = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": True}))
+        commit = commit_request(commit_properties, hook)
+        plan = self._run(records.AlterRequest({"change": change, **arguments}, dry_run=True, commit=commit))
         if dry_run or not plan.changed:
             return plan
         for line in plan.announcement():
             _log.warning("%s: %s", self._table.location, line)
         arguments = {**arguments, **prepare()}
-        done = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": False}))
+        done = self._run(records.AlterRequest({"change": change, **arguments}, commit=commit))
         version = done.version
         if version is None:
             # Another writer made the change meanwhile.
@@ -846,6 +841,18 @@ def _furthest(snapshot: _native.Snapshot, column: str) -> int | None:
         if value is not None:
             furthest = value if furthest is None else min(furthest, value) if descends else max(furthest, value)
     return furthest
+
+
+def _columns(fields: Sequence[Field]) -> _native.TableSchema:
+    """Declared columns for the core.
+
+    Raises:
+        InvalidArgumentError: a type that no table has.
+    """
+    try:
+        return _native.TableSchema(StructType(list(fields)).to_json())
+    except DeltaError as e:
+        raise InvalidArgumentError(str(e)) from e
 
 
 def _property_text(key: str, value: object) -> str:

@@ -176,9 +176,9 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         0
         """
         location, options = location_text(table_uri), storage_options_text(storage_options)
-        from deltaplane.write.intent import write_request
+        from deltaplane.write.intent import WriteIntent
 
-        request = write_request(
+        intent = WriteIntent(
             mode=mode,
             partition_by=partition_by,
             cluster_by=cluster_by,
@@ -186,12 +186,12 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             description=description,
             configuration=configuration,
             schema_mode="overwrite" if mode == "overwrite" else None,
-            schema_json=_schema_json(schema),
+            schema=_declared_schema(schema),
             commit_properties=commit_properties,
             post_commithook_properties=post_commithook_properties,
-            applies_row_rules=True,
             operation=operation,
         )
+        request = intent.request(location, options)
         if mode != "append":
             _plan(location, options, schema, request)
         _native.create_table(location, options, schema, request)
@@ -219,17 +219,17 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> str(plan.after), DeltaTable.is_deltatable("memory://doc-plan/t")
         ('(3, 7: appendOnly, deletionVectors, invariants)', False)
         """
-        from deltaplane.write.intent import write_request
+        from deltaplane.write.intent import WriteIntent
 
-        request = write_request(
+        location, options = location_text(table_uri), storage_options_text(storage_options)
+        intent = WriteIntent(
             mode=mode,
             partition_by=partition_by,
             configuration=configuration,
             schema_mode="overwrite" if mode == "overwrite" else None,
-            schema_json=_schema_json(schema),
-            applies_row_rules=True,
+            schema=_declared_schema(schema),
         )
-        location, options = location_text(table_uri), storage_options_text(storage_options)
+        request = intent.request(location, options)
         from deltaplane.compat import Protocol
         from deltaplane.table.alter import AlterPlan
 
@@ -310,7 +310,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that the application committed (`CommitProperties.app_transactions`), or
         None."""
-        return self._snapshot.transaction_version(app_id)
+        return self._snapshot.transactions().get(app_id)
 
     def domain_metadata(self) -> dict[str, str]:
         """The table's domains: name → configuration, mostly JSON (P151). The protocol defines the
@@ -858,8 +858,9 @@ def _escaped(value: bytes) -> str:
     return text if plain else "".join(f"\\u{byte:04X}" for byte in value)
 
 
-def _schema_json(schema: Any) -> str | None:
-    """The JSON of a deltaplane schema, which has more details than an Arrow schema.
+def _declared_schema(schema: Any) -> _native.TableSchema | None:
+    """The core's form of a deltaplane schema, which has more details than an Arrow schema; None for
+    an Arrow schema.
 
     Raises:
         InvalidTypeError: neither a deltaplane schema nor an Arrow schema.
@@ -871,7 +872,7 @@ def _schema_json(schema: Any) -> str | None:
             f"schema is a deltaplane.Schema or an object with __arrow_c_schema__, such as pyarrow.schema, not "
             f"{type(schema).__name__}"
         )
-    return schema.to_json() if isinstance(schema, Schema) else None
+    return _native.TableSchema(schema.to_json()) if isinstance(schema, Schema) else None
 
 
 def _plan(

@@ -30,11 +30,10 @@ class NewRows(Scan):
     only without `max_files` and `max_bytes`, which can split a version into several batches.
     """
 
-    def __init__(self, native: _native.Scan | FilteredRows, offset: str) -> None:
+    def __init__(self, native: _native.Scan | FilteredRows, offset: _native.TailOffset) -> None:
         super().__init__(native)
-        self.offset = offset
-        position = _native.TailOffset(offset)
-        self.version: int = position.version - 1 if position.is_between_versions else position.version
+        self.offset = str(offset)
+        self.version: int = offset.version - 1 if offset.is_between_versions else offset.version
 
 
 @checked(since="object")
@@ -199,9 +198,9 @@ def _follow(
         offset = end
 
 
-def _begin(tail: _native.Tail, since: int | str | None) -> str:
+def _begin(tail: _native.Tail, since: int | str | None) -> _native.TailOffset:
     if isinstance(since, str):
-        return since
+        return _native.TailOffset(since)
     start = records.TailStart()
     if since is not None:
         if isinstance(since, bool) or not isinstance(since, int) or since < -1:

@@ -281,7 +281,7 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: re
     job, spec = _begun(location, options, reader, request)
     if spec is None:
         return WriteResult(version=None, skipped=job.skip)
-    return commit_files(job, write_rows(location, options, spec, reader))
+    return commit_files(location, options, job, write_rows(location, options, spec, reader))
 
 
 def _written_ahead(
@@ -304,12 +304,12 @@ def _written_ahead(
         confirmed = job.confirm()
     except DeltaError:
         with contextlib.suppress(DeltaError):
-            job.abort(adds)
+            _native.discard_files(location, options, adds)
         raise
     if not confirmed:
-        job.abort(adds)
+        _native.discard_files(location, options, adds)
         return None
-    return commit_files(job, adds)
+    return commit_files(location, options, job, adds)
 
 
 def _begun(
@@ -366,20 +366,22 @@ def write_rows(
         raise
 
 
-def commit_files(job: _native.WriteJob, adds: _native.AddedFiles) -> WriteResult:
+def commit_files(
+    location: str, options: dict[str, str] | None, job: _native.WriteJob, adds: _native.AddedFiles
+) -> WriteResult:
     """Commits a job's files; deletes them if the commit certainly didn't happen."""
     try:
         committed = job.commit(adds)
     except NOT_COMMITTED:
-        job.abort(adds)
+        _native.discard_files(location, options, adds)
         raise
     if committed is None:
-        job.abort(adds)
+        _native.discard_files(location, options, adds)
         return WriteResult(version=None, skipped="exists")
     if committed.auto_compact:
         from deltaplane.commands.optimize import after_commit
 
-        after_commit(job.newest)
+        after_commit(lambda: _native.Snapshot.open(location, options))
     return WriteResult(version=committed.version, metrics=committed.metrics)
 
 

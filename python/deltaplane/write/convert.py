@@ -17,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, Tab
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
-from deltaplane.write.intent import write_request
+from deltaplane.write.intent import WriteIntent
 
 if TYPE_CHECKING:
     from deltaplane.io import records
@@ -272,14 +272,16 @@ class Conversion:
         operation: CommitOperation,
         said: Mapping[str, Any],
     ) -> _native.WriteJob:
-        request = write_request(
+        schema = _native.TableSchema(files.schema.to_json())
+        intent = WriteIntent(
             mode="error",
             partition_by=files.partition_columns,
-            schema_json=files.schema.to_json(),
+            schema=schema,
             operation=operation,
+            applies_row_rules=False,
             **said,
         )
-        return _native.WriteJob.begin(*place, files.schema, request)
+        return _native.WriteJob.begin(*place, schema, intent.request(*place))
 
 
 class Files(Protocol):
@@ -362,7 +364,7 @@ def _partition_fields(columns: Any) -> list[dict[str, Any]]:
         raise InvalidArgumentError(
             f"partition_by is a schema of the partition columns, not {type(columns).__name__}: give their types"
         )
-    fields = _native.schema_from_arrow(columns).to_value()["fields"]
+    fields = _native.TableSchema.of_arrow(columns).to_value()["fields"]
     return fields
 
 
@@ -414,7 +416,7 @@ def _check_values(directories: Collection[Mapping[str, str | None]], partitions:
             continue
         texts = {text for values in directories if (text := values[field["name"]]) is not None}
         one_column = json.dumps({"type": "struct", "fields": [{**field, "nullable": True}]})
-        arrow_type = pa.schema(_native.schema_to_arrow(one_column)).field(0).type
+        arrow_type = pa.schema(_native.TableSchema(one_column)).field(0).type
         for text in sorted(texts):
             try:
                 pa.array([text]).cast(arrow_type)

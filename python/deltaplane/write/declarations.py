@@ -70,7 +70,7 @@ def check_declared(spec: records.WriteSpec, location: str) -> None:
     if not spec.declares or not rules:
         return
     schema = spec.schema
-    types = {f.name: of_json(f.data_type) for f in _native.TableSchema(schema).fields}
+    types = {f.name: of_json(f.data_type) for f in schema.fields}
     generated = [r.column for r in rules.generated]
     try:
         for rule in rules.generated:
@@ -92,10 +92,13 @@ def _about(what: str, judge: Callable[..., object], *args: Any) -> None:
 
 
 def _check_generated(
-    rule: records.ColumnRule, schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
+    rule: records.ColumnRule,
+    schema: _native.TableSchema,
+    types: Mapping[str, SparkType | None],
+    generated: Sequence[str],
 ) -> None:
     sql = rule.sql
-    refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)), is_condition=False)
+    refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
     program = compile_expressions([sql], schema)
     unfit = sorted(called(parse(sql)) & NOT_GENERATED)
     if not unfit and program.intervals:
@@ -117,7 +120,7 @@ def _check_generated(
         )
 
 
-def check_constraint(sql: str, schema: str) -> Check:
+def check_constraint(sql: str, schema: _native.TableSchema) -> Check:
     """Parses and checks the condition of a declared constraint.
 
     Raises:
@@ -127,11 +130,11 @@ def check_constraint(sql: str, schema: str) -> Check:
             write.
 
     >>> import pyarrow as pa
-    >>> schema = _native.schema_from_arrow(pa.schema([("x", pa.int64())])).to_json()
+    >>> schema = _native.TableSchema.of_arrow(pa.schema([("x", pa.int64())]))
     >>> check_constraint("x > 0", schema).columns
     ['x']
     """
-    refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)))
+    refuse_unclear(sql, columns_of(lambda: schema))
     check = compile_boolean(sql, schema)
     if columns := captured(parse(sql)):
         raise UnsupportedExpressionError(

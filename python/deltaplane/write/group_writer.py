@@ -36,7 +36,7 @@ from deltaplane.io.arrow import as_reader, reads_again
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write.api import OpenTable, WriteResult, write_rows
-from deltaplane.write.intent import write_request
+from deltaplane.write.intent import WriteIntent
 from deltaplane.write.leader_batcher import LeaderBatcher
 
 if TYPE_CHECKING:
@@ -205,14 +205,14 @@ class GroupWriter:
         self._options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
         if commit_properties is not None and commit_properties.app_transactions:
             raise InvalidArgumentError("app_transactions belong to single appends: give each append its own txn")
-        self._request = write_request(
+        intent = WriteIntent(
             mode="append",
             target_file_size=target_file_size,
             writer_properties=writer_properties,
             commit_properties=commit_properties,
             post_commithook_properties=post_commithook_properties,
-            applies_row_rules=True,
         )
+        self._request = intent.request(self._location, self._options)
         bounds = _Bounds(
             _count("max_appends", max_appends), _count("max_files", max_files), _count("max_bytes", max_bytes)
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from deltaplane import _native, expr
 from deltaplane.exceptions import InvalidArgumentError
@@ -35,9 +35,7 @@ __all__ = [
     "WriteIntent",
     "WriteOptions",
     "check_read_version",
-    "overwritten",
     "replaced_rows",
-    "write_request",
 ]
 
 Mode = Literal["error", "append", "overwrite", "ignore"]
@@ -92,6 +90,10 @@ class WriteIntent:
     """One write: the definition of the resulting table, the rows to replace, and the settings of
     files and commit.
 
+    `schema` has the rows' columns, in place of their Arrow schema. Processes that plan the same
+    write make the same physical names from `names_seed`. `applies_row_rules`: the caller evaluates
+    the rules in the job's spec on its rows (`deltaplane.commands.row_rules`).
+
     Raises:
         InvalidArgumentError: a value out of range, or incompatible arguments.
     """
@@ -103,7 +105,7 @@ class WriteIntent:
     description: str | None = None
     configuration: Mapping[str, str | bool | int | None] | None = None
     schema_mode: str | None = None
-    schema_json: str | None = None
+    schema: _native.TableSchema | None = None
     predicate: Predicate | None = None
     partition_overwrite_mode: str = "static"
     replace_using: Sequence[str] | None = None
@@ -117,6 +119,8 @@ class WriteIntent:
     writer_properties: WriterProperties | None = None
     commit_properties: CommitProperties | None = None
     post_commithook_properties: PostCommitHookProperties | None = None
+    names_seed: str | None = None
+    applies_row_rules: bool = True
     dry_run: bool = False
 
     def __post_init__(self) -> None:
@@ -164,31 +168,51 @@ class WriteIntent:
         return Settings(self.writer_properties, commit, hook, self.target_file_size, self.dry_run)
 
     def request(self, location: str, options: dict[str, str] | None) -> records.WriteRequest:
-        """The request for the Rust core; the caller evaluates the row rules.
+        """The request for the Rust core.
+
+        For a missing table an overwrite's predicate selects no rows to replace: the caller checks
+        each new row by it, like by a row rule.
 
         Raises:
             InvalidArgumentError: a value out of range, or incompatible arguments.
         """
-        return write_request(
+        self._check_modes()
+        partition_by = [self.partition_by] if isinstance(self.partition_by, str) else self.partition_by
+        cluster_by = [self.cluster_by] if isinstance(self.cluster_by, str) else self.cluster_by
+        selects = isinstance(self.predicate, str) and self.mode == "overwrite"
+        only_new = selects and not _native.is_table(location, options)
+        predicate_text = None if self.predicate is None else str(self.predicate)
+        return records.WriteRequest(
             mode=self.mode,
-            partition_by=self.partition_by,
-            cluster_by=self.cluster_by,
-            name=self.name,
-            description=self.description,
-            configuration=self.configuration,
+            partition_by=None if partition_by is None else list(partition_by),
+            cluster_by=None if cluster_by is None else list(cluster_by),
             schema_mode=self.schema_mode,
-            schema_json=self.schema_json,
-            **overwritten(location, options, self.mode, self.predicate),
-            target_file_size=self.target_file_size,
-            writer_properties=self.writer_properties,
-            commit_properties=self.commit_properties,
-            post_commithook_properties=self.post_commithook_properties,
-            applies_row_rules=True,
+            schema=self.schema,
+            predicate=None if only_new else expr.parse(self.predicate),
+            predicate_sql=predicate_text,
+            first_rows_meet=predicate_text if only_new else None,
             dynamic_partitions=self.partition_overwrite_mode == "dynamic",
             read_version=self.read_version,
-            operation=self.operation,
+            names_seed=self.names_seed,
+            name=self.name,
+            description=self.description,
+            configuration=property_texts(self.configuration),
+            applies_row_rules=self.applies_row_rules,
+            files=file_request(self.writer_properties, self.target_file_size),
+            commit=commit_request(self.commit_properties, self.post_commithook_properties),
+            operation="write" if self.operation is None else self.operation.request,
             data_change=self.data_change,
         )
+
+    def _check_modes(self) -> None:
+        if self.mode not in ("error", "append", "overwrite", "ignore"):
+            raise InvalidArgumentError(f"mode is error, append, overwrite or ignore, not {self.mode!r}")
+        if self.schema_mode not in (None, "merge", "overwrite"):
+            raise InvalidArgumentError(f"schema_mode is None, merge or overwrite, not {self.schema_mode!r}")
+        if self.schema_mode == "overwrite" and self.mode != "overwrite":
+            raise InvalidArgumentError("schema_mode='overwrite' replaces all rows too: it needs mode='overwrite'")
+        if self.predicate is not None and self.mode != "overwrite":
+            raise InvalidArgumentError("a predicate says which rows to replace: it needs mode='overwrite'")
 
 
 def check_read_version(version: int | None, mode: str) -> None:
@@ -236,80 +260,3 @@ def replaced_rows(
     from deltaplane.commands.replace import Matching
 
     return Matching.using(using) if using is not None else Matching.on(str(on), *aliases)
-
-
-def overwritten(
-    location: str, options: dict[str, str] | None, mode: str, predicate: Predicate | None
-) -> dict[str, Any]:
-    """The rows that an overwrite replaces, as arguments of `write_request`. For a missing table
-    these are none, and the new rows must satisfy the predicate."""
-    if isinstance(predicate, str) and mode == "overwrite" and not _native.is_table(location, options):
-        return {"first_rows_meet": predicate}
-    return {"predicate": predicate}
-
-
-def write_request(
-    *,
-    mode: str = "error",
-    partition_by: Sequence[str] | str | None = None,
-    cluster_by: Sequence[str] | str | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    configuration: Mapping[str, str | bool | int | None] | None = None,
-    schema_mode: str | None = None,
-    schema_json: str | None = None,
-    predicate: Predicate | None = None,
-    first_rows_meet: str | None = None,
-    names_seed: str | None = None,
-    target_file_size: int | None = None,
-    writer_properties: WriterProperties | None = None,
-    commit_properties: CommitProperties | None = None,
-    post_commithook_properties: PostCommitHookProperties | None = None,
-    applies_row_rules: bool = False,
-    dynamic_partitions: bool = False,
-    read_version: int | None = None,
-    operation: CommitOperation | None = None,
-    data_change: bool = True,
-) -> records.WriteRequest:
-    """The request for the Rust core, from checked arguments.
-
-    `first_rows_meet`: the predicate of an overwrite of a missing table, which the caller checks for
-    each row like a row rule. `applies_row_rules`: the caller evaluates the rules in the job's spec
-    on its rows (`deltaplane.commands.row_rules`).
-
-    Raises:
-        InvalidArgumentError: a value out of range, or incompatible arguments.
-    """
-    if mode not in ("error", "append", "overwrite", "ignore"):
-        raise InvalidArgumentError(f"mode is error, append, overwrite or ignore, not {mode!r}")
-    if schema_mode not in (None, "merge", "overwrite"):
-        raise InvalidArgumentError(f"schema_mode is None, merge or overwrite, not {schema_mode!r}")
-    if schema_mode == "overwrite" and mode != "overwrite":
-        raise InvalidArgumentError("schema_mode='overwrite' replaces all rows too: it needs mode='overwrite'")
-    if predicate is not None and mode != "overwrite":
-        raise InvalidArgumentError("a predicate says which rows to replace: it needs mode='overwrite'")
-    if isinstance(partition_by, str):
-        partition_by = [partition_by]
-    if isinstance(cluster_by, str):
-        cluster_by = [cluster_by]
-    return records.WriteRequest(
-        mode=mode,
-        partition_by=None if partition_by is None else list(partition_by),
-        cluster_by=None if cluster_by is None else list(cluster_by),
-        schema_mode=schema_mode,
-        schema_json=schema_json,
-        predicate=expr.parse(predicate),
-        predicate_sql=first_rows_meet if predicate is None else str(predicate),
-        first_rows_meet=first_rows_meet,
-        dynamic_partitions=dynamic_partitions,
-        read_version=read_version,
-        names_seed=names_seed,
-        name=name,
-        description=description,
-        configuration=property_texts(configuration),
-        applies_row_rules=applies_row_rules,
-        files=file_request(writer_properties, target_file_size),
-        commit=commit_request(commit_properties, post_commithook_properties),
-        operation="write" if operation is None else operation.request,
-        data_change=data_change,
-    )

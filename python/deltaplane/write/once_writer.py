@@ -69,7 +69,7 @@ class OnceWriter:
     def last_version(self, app_id: str) -> int | None:
         """The version of the application's last batch in the table; None if there is none."""
         try:
-            return _native.Snapshot.open(self._location, self._options).transaction_version(app_id)
+            return _native.Snapshot.open(self._location, self._options).transactions().get(app_id)
         except TableNotFoundError:
             return None
 

@@ -13,6 +13,7 @@ mod progress;
 mod scan_report;
 mod snapshot;
 mod table_info;
+mod table_schema;
 mod transaction;
 mod write;
 
@@ -45,6 +46,7 @@ pub use scan_report::ScanReport;
 pub use snapshot::file_scan::Considered;
 pub use snapshot::{LogSize, Snapshot};
 pub use table_info::{FeatureInfo, PropertyInfo, ProtocolInfo, Protocols, TableInfo, known_features, known_properties};
+pub use table_schema::{TableField, TableSchema};
 pub use transaction::dry_run::DryRun;
 pub use transaction::{AFTER_COMMIT, Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{

@@ -44,6 +44,7 @@ pub mod incoming;
 pub mod optimize;
 pub mod panics;
 pub mod rewrite;
+pub mod row_source;
 pub mod scan;
 pub mod snapshot_cache;
 pub mod string_list;

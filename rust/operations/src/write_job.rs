@@ -11,7 +11,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms,
+    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, TableSchema, WriteMode, WritePlan, WriteRequest, now_ms,
     plan_append_ahead, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
@@ -35,7 +35,7 @@ use crate::snapshot_cache;
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "WriteSpec")]
 pub struct Spec {
-    schema: String,
+    schema: TableSchema,
     partition_columns: Vec<String>,
     mapping: String,
     partition_columns_in_files: bool,
@@ -62,7 +62,7 @@ impl Spec {
     pub fn of(target: &FileTarget<'_>, identity: &[Fill], row_rules: &RowRules, declares: bool) -> Self {
         let (properties, request) = (target.properties, target.request);
         Spec {
-            schema: target.schema.to_json(),
+            schema: TableSchema(Arc::clone(target.schema)),
             partition_columns: target.partition_columns.to_vec(),
             mapping: target.mapping.as_str().to_owned(),
             partition_columns_in_files: target.form.partition_columns,
@@ -106,8 +106,7 @@ impl Spec {
     /// # Errors
     /// `InvalidArgument` for a codec that files can't have.
     pub fn write_spec(&self) -> Result<WriteSpec> {
-        let schema = Arc::new(StructType::from_json(&self.schema)?);
-        let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
+        let mut spec = WriteSpec::new(self.schema.0.clone(), self.partition_columns.clone(), now_ms());
         spec.mapping = Mapping::parse(&self.mapping)?;
         spec.partition_columns_in_files = self.partition_columns_in_files;
         spec.shred_variants = self.shred_variants;

@@ -58,14 +58,14 @@ mod _native {
         },
         spark::replay::{Replay, ReplayPart, ReplayPlan},
         spark::splits::{Split, SplitScan, change_splits, scan_splits},
-        table_schema::{TableField, TableSchema},
+        table_schema::TableSchema,
         tail::Tail,
         tail_offset::TailOffset,
         values::added_files::AddedFiles,
         values::predicate::Predicate,
         write::{
             WriteJob, adopt_files, create_table, discard_files, finish_background, is_table, rows_in_table_types,
-            schema_from_arrow, schema_to_arrow, write_files,
+            write_files,
         },
     };
 

@@ -1,5 +1,6 @@
-//! Requests and results cross as frozen classes of the Python package `deltaplane.io.records`: the
-//! class that has the name of the serde struct, with the same fields. Knows no struct.
+//! Requests and results cross as frozen classes: the class of the Python package
+//! `deltaplane.io.records`, else of this module, that has the name of the serde struct, with the
+//! same fields. Knows no struct.
 
 use deltaplane_error::Error;
 use deltaplane_operations::struct_shapes::Shape;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::errors::to_python;
 
-const MODULE: &str = "deltaplane.io.records";
+const MODULES: [&str; 2] = ["deltaplane.io.records", "deltaplane._native"];
 
 /// A value that is an object of the Python class of its name: a result that is converted, or a
 /// request that an argument is read as.
@@ -62,7 +63,9 @@ impl PythonizeNamedMappingType for Classes {
     type Builder<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyDict>);
 
     fn builder<'py>(py: Python<'py>, _: usize, name: &'static str) -> PyResult<Self::Builder<'py>> {
-        Ok((py.import(MODULE)?.getattr_opt(name)?, PyDict::new(py)))
+        let classes = MODULES.iter().map(|module| py.import(*module)?.getattr_opt(name));
+        let class = classes.filter_map(PyResult::transpose).next().transpose()?;
+        Ok((class, PyDict::new(py)))
     }
 
     fn push_field<'py>(

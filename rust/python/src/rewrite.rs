@@ -80,12 +80,6 @@ impl Rewrite {
         self.0.command().selects_files()
     }
 
-    /// Whether rows are deleted by vectors, in files that take one.
-    #[getter]
-    fn marks_rows(&self) -> bool {
-        self.0.command().marks_rows()
-    }
-
     /// What tasks on other machines must know.
     #[getter]
     fn task_spec(&self) -> Result<Record<TaskSpec>> {

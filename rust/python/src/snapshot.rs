@@ -181,11 +181,6 @@ impl Snapshot {
         block_on(self.inner.tombstone_totals()).map(Record)
     }
 
-    fn transaction_version(&self, app_id: &str) -> Result<Option<i64>> {
-        let all = block_on(self.inner.transactions(now_ms()))?;
-        Ok(all.into_iter().find(|t| t.app_id == app_id).map(|t| t.version))
-    }
-
     /// The versions that applications committed last.
     fn transactions(&self) -> Result<BTreeMap<String, i64>> {
         let all = block_on(self.inner.transactions(now_ms()))?;

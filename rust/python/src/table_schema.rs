@@ -1,31 +1,33 @@
-//! Columns of a table as frozen classes: parsed once by the core, so that no caller reads schema
+//! Columns of a table as a frozen class: parsed once by the core, so that no caller reads schema
 //! JSON.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_protocol::schema::{Field, StructType, type_value};
+use deltaplane_log::TableField;
+use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
+use deltaplane_protocol::features::arrow_metadata;
+use deltaplane_protocol::schema::StructType;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
-use serde_json::{Map, Value};
+use pyo3::types::{PyCapsule, PyType};
+use serde_json::Value;
 
+use crate::arrow_bridge::schema_capsule;
+use crate::incoming::Columns;
 use crate::record::Record;
 
 /// The columns of a version, or of files.
-#[pyclass(frozen, module = "deltaplane._native")]
+#[pyclass(frozen, eq, module = "deltaplane._native")]
+#[derive(PartialEq)]
 pub(crate) struct TableSchema {
-    schema: Arc<StructType>,
-    fields: PyOnceLock<Py<PyTuple>>,
+    pub(crate) schema: Arc<StructType>,
 }
 
 impl From<Arc<StructType>> for TableSchema {
     fn from(schema: Arc<StructType>) -> Self {
-        TableSchema {
-            schema,
-            fields: PyOnceLock::new(),
-        }
+        TableSchema { schema }
     }
 }
 
@@ -43,15 +45,16 @@ impl TableSchema {
         StructType::from_json(text).map(Into::into)
     }
 
+    /// The Delta schema that holds every value of an Arrow schema.
+    #[staticmethod]
+    fn of_arrow(schema: Columns) -> Result<Self> {
+        arrow_metadata::from_arrow_text(&from_arrow_schema(&schema.0)?).map(Into::into)
+    }
+
     /// In the table's order.
     #[getter]
-    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let made = self.fields.get_or_try_init(py, || {
-            let fields = self.schema.fields().iter();
-            let fields = fields.map(|field| Bound::new(py, TableField(field.clone())));
-            PyTuple::new(py, fields.collect::<PyResult<Vec<_>>>()?).map(Bound::unbind)
-        })?;
-        Ok(made.bind(py).clone())
+    fn fields(&self) -> Record<Vec<TableField>> {
+        Record(self.schema.fields().iter().map(TableField::from).collect())
     }
 
     #[getter]
@@ -69,48 +72,21 @@ impl TableSchema {
         Record(self.schema.to_value())
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        let other = other.cast::<TableSchema>();
-        other.is_ok_and(|other| self.schema == other.get().schema)
+    /// Where a request holds the columns.
+    fn to_dict(&self) -> BTreeMap<&'static str, String> {
+        [("text", self.schema.to_json())].into()
     }
 
-    fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("TableSchema({})", self.names()?.join(", ")))
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = to_arrow_schema_with_metadata(&arrow_metadata::shareable(&self.schema));
+        schema_capsule(py, &schema)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TableSchema({})", self.schema)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
         (slf.get_type(), (slf.get().schema.to_json(),))
-    }
-}
-
-/// One column.
-#[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct TableField(Field);
-
-#[boundary]
-impl TableField {
-    #[getter]
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// A primitive type's name, else the type's parts by the names of a `schemaString`.
-    #[getter]
-    fn data_type(&self) -> Record<Value> {
-        Record(type_value(&self.0.data_type))
-    }
-
-    #[getter]
-    fn nullable(&self) -> bool {
-        self.0.nullable
-    }
-
-    #[getter]
-    fn metadata(&self) -> Record<&Map<String, Value>> {
-        Record(&self.0.metadata)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("TableField({}: {})", self.0.name, self.0.data_type)
     }
 }

@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 /// An offset of a follower, read from the text that its user keeps.
 #[pyclass(frozen, eq, module = "deltaplane._native")]
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TailOffset(core::TailOffset);
+pub(crate) struct TailOffset(pub(crate) core::TailOffset);
 
 #[boundary]
 impl TailOffset {
@@ -47,9 +47,9 @@ impl TailOffset {
         self.0.is_between_versions()
     }
 
-    /// The text of an offset in the last version of which rows were read.
-    fn last_read(&self) -> String {
-        self.0.last_read().to_text()
+    /// An offset in the last version of which rows were read.
+    fn last_read(&self) -> Self {
+        TailOffset(self.0.last_read())
     }
 
     fn __str__(&self) -> String {

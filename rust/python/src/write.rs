@@ -8,103 +8,83 @@ use deltaplane_log::{DryRun, Protocols, WriteRequest};
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::actions::PartitionValues;
-use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
-use deltaplane_protocol::features::arrow_metadata;
-use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::arrow_types::from_arrow_schema;
 use deltaplane_store::{block_on, finish_background as finish};
 use futures::StreamExt;
 use pyo3::prelude::*;
 
-use crate::arrow_bridge::{ArrowSchema, ArrowStream};
+use crate::arrow_bridge::ArrowStream;
 use crate::incoming::{Columns, Rows};
 use crate::record::Record;
-use crate::snapshot::{Options, Snapshot, store};
+use crate::snapshot::{Options, store};
 use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
 
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct WriteJob {
-    job: Job,
-    location: String,
-    options: Options,
-}
+pub(crate) struct WriteJob(Job);
 
 #[boundary]
 impl WriteJob {
     #[staticmethod]
     #[pyo3(signature = (location, options, schema, request, ahead = false))]
     fn begin(
-        location: String,
+        location: &str,
         options: Options,
         schema: Columns,
         request: Record<WriteRequest>,
         ahead: bool,
     ) -> Result<Self> {
-        let store = store(&location, options.clone())?;
+        let store = store(location, options)?;
         let (own, schema) = (snapshot_cache::of(&store), from_arrow_schema(&schema.0)?);
         let job = match ahead {
             true => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
             false => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
         };
-        Ok(WriteJob {
-            job: job?,
-            location,
-            options,
-        })
+        job.map(WriteJob)
     }
 
     /// Whether files of a job that was begun ahead fit the newest version.
     fn confirm(&self) -> Result<bool> {
-        block_on(self.job.confirm())
+        block_on(self.0.confirm())
     }
 
     #[getter]
     fn skip(&self) -> Option<&'static str> {
-        self.job.skip()
+        self.0.skip()
     }
 
     #[getter]
     fn protocols(&self) -> Result<Record<Protocols>> {
-        self.job.protocols().map(|pair| Record(pair.into()))
+        self.0.protocols().map(|pair| Record(pair.into()))
     }
 
     #[getter]
     fn spec(&self) -> Result<Record<Spec>> {
-        self.job.spec().map(Record)
+        self.0.spec().map(Record)
     }
 
     /// The version that it was planned on, if there is a table.
     #[getter]
     fn version(&self) -> Result<Option<u64>> {
-        self.job.version()
+        self.0.version()
     }
 
     /// Whether the table wants rows shuffled to files of a good size before tasks write them.
     #[getter]
     fn optimizes(&self) -> Result<bool> {
-        self.job.optimizes()
+        self.0.optimizes()
     }
 
     /// What the commit of these files would be.
     fn dry_run(&self, adds: &AddedFiles) -> Result<Record<DryRun>> {
-        block_on(self.job.dry_run(adds.0.clone())).map(Record)
+        block_on(self.0.dry_run(adds.0.clone())).map(Record)
     }
 
     /// None where another writer made the table meanwhile, and the mode is `ignore`.
     fn commit(&self, adds: &AddedFiles) -> Result<Option<Record<CommitResult>>> {
-        let committed = block_on(self.job.commit(adds.0.clone()))?;
+        let committed = block_on(self.0.commit(adds.0.clone()))?;
         Ok(committed.map(|committed| Record(committed.into())))
-    }
-
-    /// The table's newest version.
-    fn newest(&self) -> Result<Snapshot> {
-        let store = store(&self.location, self.options.clone())?;
-        block_on(deltaplane_log::Snapshot::open(&store, None)).map(Into::into)
-    }
-
-    fn abort(&self, adds: &AddedFiles) -> PyResult<()> {
-        discard_files(&self.location, self.options.clone(), adds)
     }
 }
 
@@ -175,27 +155,14 @@ pub(crate) fn is_table(location: &str, options: Options) -> Result<bool> {
     block_on(deltaplane_log::is_table(&store(location, options)?))
 }
 
-/// The Delta schema that holds every value of an Arrow schema.
-#[boundary]
-pub(crate) fn schema_from_arrow(schema: Columns) -> Result<TableSchema> {
-    arrow_metadata::from_arrow_text(&from_arrow_schema(&schema.0)?).map(Into::into)
-}
-
-/// The Arrow schema of a Delta schema given as JSON.
-#[boundary]
-pub(crate) fn schema_to_arrow(schema_json: &str) -> Result<ArrowSchema> {
-    let schema = arrow_metadata::shareable(&StructType::from_json(schema_json)?);
-    Ok(ArrowSchema(to_arrow_schema_with_metadata(&schema)))
-}
-
 /// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand
-/// everywhere. Columns that `table` has, a schema as JSON, get its types: the fields of their
-/// structs are found by name, ignoring case.
+/// everywhere. Columns that `table` has get its types: the fields of their structs are found by
+/// name, ignoring case.
 #[boundary]
 #[pyo3(signature = (rows, table = None))]
-pub(crate) fn rows_in_table_types(rows: Rows, table: Option<&str>) -> Result<ArrowStream> {
-    let table = table.map(StructType::from_json).transpose()?;
+pub(crate) fn rows_in_table_types(rows: Rows, table: Option<&TableSchema>) -> Result<ArrowStream> {
     let input_schema = rows.0.schema();
-    let (schema, rows) = table_types::rows_in_table_types(rows.0, &input_schema, table.as_ref())?;
+    let table = table.map(|table| table.schema.as_ref());
+    let (schema, rows) = table_types::rows_in_table_types(rows.0, &input_schema, table)?;
     Ok((schema, futures::stream::iter(rows).boxed()).into())
 }

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from api.rows.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, rehearsed, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltaplane._native import schema_from_arrow
+from deltaplane._native import TableSchema
 from deltaplane.commands.merge.clauses import Clause
 from deltaplane.commands.merge.plan import MergePlan
 from deltaplane.exceptions import (
@@ -269,7 +269,7 @@ def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
     on = "t.n = s.n AND t.id = CAST(s.id AS BIGINT)"
     plan = MergePlan(
         schema=table._snapshot.schema,
-        source_fields=schema_from_arrow(source.schema).to_value()["fields"],
+        source_fields=TableSchema.of_arrow(source.schema).to_value()["fields"],
         predicate=on,
         clauses=[Clause("matched", "delete")],
         source_alias="s",

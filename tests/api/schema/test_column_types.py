@@ -158,10 +158,13 @@ def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
     """P108: both plan from one mark; the second commit is refused, and its retry continues behind
     the first."""
     from deltaplane import _native
-    from deltaplane.write.intent import write_request
+    from deltaplane.write.intent import WriteIntent
 
     rows = letters("ab")
-    jobs = [_native.WriteJob.begin(counted, None, rows.schema, write_request(mode="append")) for _ in range(2)]
+    jobs = [
+        _native.WriteJob.begin(counted, None, rows.schema, WriteIntent(mode="append").request(counted, None))
+        for _ in range(2)
+    ]
     adds = [_native.write_files(counted, None, job.spec, rows) for job in jobs]
     jobs[0].commit(adds[0])
     with pytest.raises(DeltaConcurrentModificationException, match="schema"):
@@ -174,12 +177,12 @@ def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
     """5.1 rule 2: metadata that only moves identity columns' marks doesn't conflict with writers
     that allocate no values."""
     from deltaplane import _native
-    from deltaplane.write.intent import write_request
+    from deltaplane.write.intent import WriteIntent
 
     schema = Schema([Field("back", "long", metadata=identity(-1, -3, explicit=True)), Field("v", "string")])
     table = str(DeltaTable.create(counted + "2", schema).table_uri.removeprefix("file://"))
     rows = pa.table({"back": [7], "v": ["x"]})
-    job = _native.WriteJob.begin(table, None, rows.schema, write_request(mode="append"))
+    job = _native.WriteJob.begin(table, None, rows.schema, WriteIntent(mode="append").request(table, None))
     adds = _native.write_files(table, None, job.spec, rows)
     write_deltalake(table, letters("a"), mode="append")
     job.commit(adds)
@@ -194,10 +197,10 @@ def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
 
 def test_tasks_have_ranges_of_their_own(counted: str) -> None:
     from deltaplane import _native
-    from deltaplane.write.intent import write_request
+    from deltaplane.write.intent import WriteIntent
 
     rows = letters("ab")
-    job = _native.WriteJob.begin(counted, None, rows.schema, write_request(mode="append"))
+    job = _native.WriteJob.begin(counted, None, rows.schema, WriteIntent(mode="append").request(counted, None))
     job.commit(_native.AddedFiles.joined([_native.write_files(counted, None, job.spec, rows, t) for t in (0, 3)]))
     far = 10 + 5 * (3 << 32)
     assert sorted(DeltaTable(counted).to_pyarrow_table()["id"].to_pylist()) == [10, 15, far, far + 5]

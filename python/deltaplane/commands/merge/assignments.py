@@ -133,7 +133,7 @@ class Assignments:
 
     >>> import pyarrow as pa
     >>> from deltaplane import _native
-    >>> schema = _native.schema_from_arrow(pa.schema([("x", pa.int64()), ("y", pa.int64())]))
+    >>> schema = _native.TableSchema.of_arrow(pa.schema([("x", pa.int64()), ("y", pa.int64())]))
     >>> new = Assignments(schema, {"x": "x + 1"}, {"Y": 7})
     >>> new.apply(pa.record_batch({"x": [1, 2], "y": [None, 3]})).to_pylist()
     [{'x': 2, 'y': 7}, {'x': 3, 'y': 7}]
@@ -150,7 +150,7 @@ class Assignments:
                     f"`{name}` is given {sql!r} by updates, which takes Spark SQL as a text: give values by new_values"
                 )
             refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
-        arrow = pa.schema(_native.schema_to_arrow(schema.to_json()))
+        arrow = pa.schema(schema)
         self._assigned = AssignedColumns(schema.to_value()["fields"])
         targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
         self._failing = list[str]()

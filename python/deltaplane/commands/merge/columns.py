@@ -68,7 +68,7 @@ class MergeColumns:
             if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
                 incoming.pop(name.lower(), None)
         schema = json.dumps({"type": "struct", "fields": list(incoming.values())})
-        return records.IncomingRequest(schema, bool(grows))
+        return records.IncomingRequest(_native.TableSchema(schema), bool(grows))
 
     def _growing(self, grows: bool) -> list[Clause]:
         """The clauses whose columns are planned like those of new rows. Rows without a match have

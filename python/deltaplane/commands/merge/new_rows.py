@@ -90,7 +90,7 @@ class NewRows:
         if any(c.assigned is None for c in changing):
             return []
         names = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
-        schema = _native.TableSchema(self._job.native.spec.schema)
+        schema = self._job.native.spec.schema
         types = {field.name: of_json(field.data_type) for field in schema.fields}
         # Values of several clauses share one column, so simple types must be the table's own.
         simple = all((data_type := types[name]) is not None and data_type.atomic for name in names)
@@ -229,4 +229,4 @@ def _arrow_values(clause: BoundClause) -> pa.Schema:
     import pyarrow as pa
 
     fields = [{"name": str(i), "type": v.type, "nullable": True, "metadata": {}} for i, v in enumerate(clause.values)]
-    return pa.schema(_native.schema_to_arrow(json.dumps({"type": "struct", "fields": fields})))
+    return pa.schema(_native.TableSchema(json.dumps({"type": "struct", "fields": fields})))

@@ -56,7 +56,7 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
 
     source = in_table_types(what.source)
     # Casts lose the fields' metadata.
-    source_schema = _native.schema_from_arrow(what.source.schema)
+    source_schema = _native.TableSchema.of_arrow(what.source.schema)
     configuration = target.snapshot.info.configuration
     plan = MergePlan(
         schema=target.snapshot.schema,
@@ -71,7 +71,7 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
         with phase(what.operation, target.location, "source"):
-            engine.adopt("source", source, pa.schema(_native.schema_to_arrow(source_schema.to_json())))
+            engine.adopt("source", source, pa.schema(source_schema))
         matching = rows_that_can_match(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
@@ -102,7 +102,7 @@ class _Run:
     ) -> None:
         self._job, self._plan, self._engine, self._matching = job, plan, engine, matching
         self._snapshot = target.snapshot
-        self._sql = MergeSql(plan, plan.bound(_native.TableSchema(job.native.spec.schema)))
+        self._sql = MergeSql(plan, plan.bound(job.native.spec.schema))
         self._rows = TargetRows(target.snapshot, engine)
         self._read: list[_native.Predicate | None] = []
         # Number of rows that each clause changes.

@@ -40,7 +40,7 @@ from deltaplane.io.records.maintenance import (
     VacuumRequest,
 )
 from deltaplane.io.records.record import Record
-from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableInfo
+from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableField, TableInfo
 from deltaplane.io.records.writing import (
     ColumnRule,
     CommitRequest,
@@ -99,6 +99,7 @@ __all__ = [
     "ScanReport",
     "SparkQuestion",
     "StoredIds",
+    "TableField",
     "TableInfo",
     "TailLimits",
     "TailRequest",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deltaplane.io.records.record import Record
+
+if TYPE_CHECKING:
+    from deltaplane._native import TableSchema
 
 
 class TailLimits(Record):
@@ -19,7 +24,7 @@ class TrackedColumns(Record):
 
     version: int
     id: str
-    schema_string: str
+    schema: TableSchema
     partition_columns: list[str]
     configuration: dict[str, str]
     min_reader_version: int

@@ -65,8 +65,9 @@ class ReadRequest(Record):
 
 
 class AlterRequest(Record):
-    """A change of a table's metadata: its arguments by their names, and as `change` its own
-    name. `commit` has fields of a `CommitRequest`, without `txn` and `cleanup`, and `dry_run`."""
+    """A change of a table's metadata: its arguments by their names, and as `change` its own name.
+    Its commit has neither versions of applications nor a clean-up."""
 
     change: Mapping[str, Any]
-    commit: Mapping[str, Any] = {}
+    dry_run: bool = False
+    commit: CommitRequest = CommitRequest()

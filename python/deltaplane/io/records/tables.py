@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from deltaplane.io.records.record import Record
+
+
+class TableField(Record):
+    """One column; `data_type` is a primitive type's name, or the type's parts by the names of a
+    `schemaString`."""
+
+    name: str
+    data_type: str | dict[str, Any]
+    nullable: bool
+    metadata: dict[str, Any]
 
 
 class TableInfo(Record):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.io.records.record import Record
 
 if TYPE_CHECKING:
-    from deltaplane._native import Predicate
+    from deltaplane._native import Predicate, TableSchema
 
 
 class FileRequest(Record):
@@ -38,8 +38,7 @@ class WriteRequest(Record):
     """A write: what to do if a table exists, what a new one has, how files are written (`files`),
     what the commit carries (`commit`), and the operation that it belongs to.
 
-    `schema_json` is the columns' schema in the format of a table's `schemaString`, in place of the
-    Arrow schema.
+    `schema` has the rows' columns, in place of their Arrow schema.
     """
 
     mode: str
@@ -49,7 +48,7 @@ class WriteRequest(Record):
     partition_by: list[str] | None = None
     cluster_by: list[str] | None = None
     schema_mode: str | None = None
-    schema_json: str | None = None
+    schema: TableSchema | None = None
     predicate: Predicate | None = None
     predicate_sql: str | None = None
     first_rows_meet: str | None = None
@@ -64,10 +63,9 @@ class WriteRequest(Record):
 
 
 class IncomingRequest(Record):
-    """The columns of a command's new values, in the format of a table's `schemaString`, and whether
-    the table gets those that it lacks."""
+    """The columns of a command's new values, and whether the table gets those that it lacks."""
 
-    schema_json: str
+    schema: TableSchema
     merge_schema: bool = False
 
 
@@ -138,11 +136,10 @@ class Fill(Record):
 class WriteSpec(Record):
     """What writers of a job's files must know; it pickles, so that tasks write files elsewhere.
 
-    `schema` is in the format of a table's `schemaString`. `declares` says that the commit itself
-    declares columns and rules, which are then to be checked.
+    `declares` says that the commit itself declares columns and rules, which are then to be checked.
     """
 
-    schema: str
+    schema: TableSchema
     partition_columns: list[str]
     mapping: str
     partition_columns_in_files: bool
@@ -171,7 +168,7 @@ class TaskSpec(Record):
     """What a task must know of the table and of the command whose rows it writes or deletes."""
 
     write: WriteSpec
-    schema: str
+    schema: TableSchema
     partition_columns: list[str]
     mapping: str
     ids: StoredIds | None

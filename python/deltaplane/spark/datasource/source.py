@@ -35,7 +35,7 @@ from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.query_id import query_id
 from deltaplane.spark.jvm.schema import delta_schema_json, shown
 from deltaplane.table.changes import ChangeRange, change_range
-from deltaplane.write.intent import overwritten, write_request
+from deltaplane.write.intent import WriteIntent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,10 +181,10 @@ class DeltaplaneDataSource(DataSource):
         if ("txnappid" in own) != ("txnversion" in own):
             raise InvalidArgumentError("txnAppId and txnVersion go together")
         transactions = [Transaction(own["txnappid"], int(own["txnversion"]))] if "txnappid" in own else None
-        schema_json = delta_schema_json(schema)
+        columns = _native.TableSchema(delta_schema_json(schema))
         # The committing process plans the write again and must generate the same names.
-        request = self._request(schema_json, overwrite, str(uuid.uuid4()), transactions)
-        return BatchWriter(self._location(), self._store, schema_json, request)
+        request = self._request(columns, overwrite, str(uuid.uuid4()), transactions)
+        return BatchWriter(self._location(), self._store, columns, request)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer that commits each micro-batch once. `overwrite`: each batch replaces all rows
@@ -196,11 +196,16 @@ class DeltaplaneDataSource(DataSource):
         # The committing process creates its own source and writer, which must generate the same
         # column names.
         seed = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{app_id} {schema_json}"))
-        request = self._request(schema_json, overwrite, seed)
-        return StreamWriter(self._location(), self._store, schema_json, request, app_id, overwrite)
+        columns = _native.TableSchema(schema_json)
+        request = self._request(columns, overwrite, seed)
+        return StreamWriter(self._location(), self._store, columns, request, app_id, overwrite)
 
     def _request(
-        self, schema_json: str, overwrite: bool, names_seed: str, transactions: list[Transaction] | None = None
+        self,
+        columns: _native.TableSchema,
+        overwrite: bool,
+        names_seed: str,
+        transactions: list[Transaction] | None = None,
     ) -> records.WriteRequest:
         own = self._own
         partition_by = own.get("partitionby")
@@ -210,14 +215,12 @@ class DeltaplaneDataSource(DataSource):
         elif flag(own, "mergeschema"):
             schema_mode = "merge"
         user_metadata = own.get("usermetadata")
-        return write_request(
+        intent = WriteIntent(
             mode="overwrite" if overwrite else "append",
             partition_by=None if partition_by is None else [c.strip() for c in partition_by.split(",")],
             schema_mode=schema_mode,
-            schema_json=schema_json,
-            **overwritten(
-                self._location(), self._store, "overwrite" if overwrite else "append", own.get("replacewhere")
-            ),
+            schema=columns,
+            predicate=own.get("replacewhere"),
             names_seed=names_seed,
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
             writer_properties=WriterProperties(compression=own.get("compression")),
@@ -225,8 +228,8 @@ class DeltaplaneDataSource(DataSource):
                 custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
                 app_transactions=transactions,
             ),
-            applies_row_rules=True,
         )
+        return intent.request(self._location(), self._store)
 
 
 class DeltaDataSource(DeltaplaneDataSource):

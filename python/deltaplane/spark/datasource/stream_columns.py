@@ -49,7 +49,7 @@ class _Entry:
             columns = records.TrackedColumns(
                 version=entry["deltaCommitVersion"],
                 id=entry["tableId"],
-                schema_string=entry["dataSchemaJson"],
+                schema=_native.TableSchema(entry["dataSchemaJson"]),
                 partition_columns=_native.TableSchema(entry["partitionSchemaJson"]).names,
                 configuration=entry.get("tableConfigurations") or {},
                 min_reader_version=protocol["minReaderVersion"],
@@ -70,8 +70,7 @@ class _Entry:
 
     def text(self) -> str:
         columns = self.columns
-        schema = _native.TableSchema(columns.schema_string).to_value()
-        fields = {field["name"]: field for field in schema["fields"]}
+        fields = {field["name"]: field for field in columns.schema.to_value()["fields"]}
         partitions = {"type": "struct", "fields": [fields[name] for name in columns.partition_columns]}
         protocol = {
             "minReaderVersion": columns.min_reader_version,
@@ -83,7 +82,7 @@ class _Entry:
         entry = {
             "tableId": columns.id,
             "deltaCommitVersion": columns.version,
-            "dataSchemaJson": columns.schema_string,
+            "dataSchemaJson": columns.schema.to_json(),
             "partitionSchemaJson": json.dumps(partitions),
             "sourceMetadataPath": self.query,
             "tableConfigurations": columns.configuration,
@@ -163,7 +162,7 @@ class FollowedTable:
         self._newest = entry
         self.tail = _native.Tail.open(self._location, self._store, self._options.request_with(entry.columns))
 
-    def begin(self, query: str | None, offset: str, *, resumed: bool = False) -> None:
+    def begin(self, query: str | None, offset: _native.TailOffset, *, resumed: bool = False) -> None:
         """Checks, once for each run of a query, that rows at an offset can be read with the
         stream's columns. `resumed`: an earlier run reached the offset.
 
@@ -173,7 +172,7 @@ class FollowedTable:
             InvalidArgumentError: another query uses the log.
         """
         if self._log is None:
-            self._refuse_renamed(query, _native.TailOffset(offset).last_read() if resumed else offset)
+            self._refuse_renamed(query, offset.last_read() if resumed else offset)
             return
         if query in self._begun:
             return
@@ -196,7 +195,7 @@ class FollowedTable:
             self._check_leave(self._log.entry(newest.before), newest)
         self._begun.add(query)
 
-    def _refuse_renamed(self, query: str | None, offset: str, *, again: bool = False) -> None:
+    def _refuse_renamed(self, query: str | None, offset: _native.TailOffset, *, again: bool = False) -> None:
         """Checks, once for each run of a query, that no columns were renamed or dropped since the
         version of an offset, as Spark's Delta source does. `again`: the offset is the start of a
         batch that Spark may repeat.
@@ -228,30 +227,25 @@ class FollowedTable:
         self._begun.discard(query)
         self._same -= {(query, False), (query, True)}
 
-    def begin_with(self, query: str | None, start: str, end: str) -> bool:
+    def begin_with(self, query: str | None, start: _native.TailOffset, end: _native.TailOffset) -> bool:
         """Checks a batch between two offsets as `begin` does. Returns false if an earlier run
         already delivered all its rows under older columns, as for a batch that Spark repeats at a
         start."""
         if self._log is None:
             self._refuse_renamed(query, start, again=True)
             return True
-        offset = _native.TailOffset(end)
-        self.begin(query, offset.last_read())
+        self.begin(query, end.last_read())
         previous = self._newest
-        return not (offset.is_between_versions and previous is not None and offset.version <= previous.version)
+        return not (end.is_between_versions and previous is not None and end.version <= previous.version)
 
-    def stop_before_others(self, query: str | None, offset: str, until: int | None) -> None:
+    def stop_before_others(self, query: str | None, offset: _native.TailOffset, until: int | None) -> None:
         """Ends a stream without new rows before a commit with other columns, and records these
         columns in the schema log.
 
         Raises:
             SchemaMismatchError: the next commit has other columns.
         """
-        if (
-            self._log is None
-            or self._newest is None
-            or (until is not None and _native.TailOffset(offset).version > until)
-        ):
+        if self._log is None or self._newest is None or (until is not None and offset.version > until):
             return
         columns = self.tail.next_columns(offset)
         if columns is not None:
@@ -261,7 +255,7 @@ class FollowedTable:
 
     def _moved_on(self, entry: _Entry) -> SchemaMismatchError:
         place = "" if self._log is None else self._log.place
-        names = ", ".join(_native.TableSchema(entry.columns.schema_string).names)
+        names = ", ".join(entry.columns.schema.names)
         return SchemaMismatchError(
             f"DELTA_STREAMING_METADATA_EVOLUTION: from version {entry.version} on rows have other columns, properties or protocol "
             f"({names}), which the schema log {place} holds now: define the stream again and start the query with the same "

@@ -63,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The table's columns when the query was defined.
         self._columns = schema
         self._until: int | None = None
-        self._begins: str | None = None
+        self._begins: _native.TailOffset | None = None
         self._opened: FollowedTable | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,8 +108,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken = limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         table = self._table()
         table.begin(None, place(start), resumed="end" in start)
-        end = table.tail.end(place(start), taken, self._until)
-        if end == place(start):
+        begins = place(start)
+        end = table.tail.end(begins, taken, self._until)
+        if end == begins:
             table.stop_before_others(None, end, self._until)
         return moved(start, end)
 

@@ -46,13 +46,17 @@ class _Files:
     which starts it again from the request."""
 
     def __init__(
-        self, location: str, store: dict[str, str] | None, schema_json: str, request: records.WriteRequest
+        self,
+        location: str,
+        store: dict[str, str] | None,
+        schema: _native.TableSchema,
+        request: records.WriteRequest,
     ) -> None:
         import pyarrow as pa
 
         self._location = location
         self._store = store
-        self._schema_json = schema_json
+        self._schema = schema
         self._request = request
         # The tasks' access to the store; received when it is unpickled.
         self._carried = carried_for([(location, store)])
@@ -62,11 +66,11 @@ class _Files:
         if self._spec is not None:
             # Refuses expressions that the embedded engine doesn't support before any task runs.
             check_declared(self._spec, location)
-            none = pa.schema(_native.schema_to_arrow(schema_json)).empty_table().to_reader()
+            none = pa.schema(schema).empty_table().to_reader()
             RuledRows(self._spec, none, location)
 
     def _begin(self, request: records.WriteRequest) -> _native.WriteJob:
-        return _native.WriteJob.begin(self._location, self._store, _native.schema_to_arrow(self._schema_json), request)
+        return _native.WriteJob.begin(self._location, self._store, self._schema, request)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes one task's rows to files."""
@@ -125,12 +129,12 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
         self,
         location: str,
         store: dict[str, str] | None,
-        schema_json: str,
+        schema: _native.TableSchema,
         request: records.WriteRequest,
         app_id: str,
         overwrite: bool,
     ) -> None:
-        super().__init__(location, store, schema_json, request)
+        super().__init__(location, store, schema, request)
         self._app_id = app_id
         self._overwrite = overwrite
 

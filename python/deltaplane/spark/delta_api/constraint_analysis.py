@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from deltaplane import _native
 from deltaplane.spark.execution.row_rules import relaxed
 from deltaplane.table.delta_table import DeltaTable
 
@@ -27,7 +28,7 @@ def refuse_as_spark(spark: SparkSession, table: DeltaTable, name: str, condition
     """
     if f"delta.constraints.{name.lower()}" in map(str.lower, table.metadata().configuration):
         return
-    rows = spark.createDataFrame([], relaxed(table.schema().to_json()))
+    rows = spark.createDataFrame([], relaxed(_native.TableSchema(table.schema().to_json())))
     try:
         rows.where(condition)
     except AnalysisException as e:

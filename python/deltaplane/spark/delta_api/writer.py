@@ -212,7 +212,7 @@ class Writer(Options, DataFrameWriter):
         spark, rows = self._frame.sparkSession, self._frame
         store = self._taken(_WRITE_OPTIONS)[2]
         snapshot = _native.Snapshot.open(location, split_options(store)[0])
-        schema = relaxed(snapshot.schema.to_json())
+        schema = relaxed(snapshot.schema)
         if len(rows.columns) < len(schema):
             raise InvalidArgumentError(
                 f"insertInto takes columns by their places: the table has {len(schema)}, the frame {len(rows.columns)}",

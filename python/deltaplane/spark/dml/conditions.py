@@ -138,7 +138,7 @@ class SparkCondition:
 def bound(target: SparkTarget, parts: Sequence[_native.Predicate]) -> list[_native.Predicate]:
     """The trees that the core evaluates as this session does."""
     differing = _padded(target) | _of_zone(target)
-    alike = [part for part in parts if not _mentions(part.tree, differing)]
+    alike = [part for part in parts if not _mentions(part.to_dict(), differing)]
     # Spark checks the expressions, so an invalid one raises Spark's error.
     return [part for part in alike if understands(target.snapshot, part, checked_elsewhere=True)]
 

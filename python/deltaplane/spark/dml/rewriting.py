@@ -200,7 +200,7 @@ class Work:
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
         self.stored_ids: str | None = self._task_spec.ids.id if self._task_spec.ids else None
         self.schema = relaxed(self._spec.schema)
-        self.fields: list[dict[str, Any]] = _native.TableSchema(self._spec.schema).to_value()["fields"]
+        self.fields: list[dict[str, Any]] = self._spec.schema.to_value()["fields"]
         self._generated = {rule.column for rule in self._spec.row_rules.generated}
         self._located: list[tuple[str, str, bytes, int | None, bool]] = []
         self._tasks = 0

@@ -47,7 +47,7 @@ def ruled(
     rules = RowRules.of_spec(spec, df.columns)
     if not rules:
         return df, None
-    fields = {f.name: f for f in relaxed(rules.schema_json).fields}
+    fields = {f.name: f for f in relaxed(rules.schema).fields}
     try:
         for name, sql in rules.defaults:
             df = df.withColumn(name, F.expr(sql).cast(fields[name].dataType))
@@ -95,11 +95,11 @@ def _mentioned(sql: str, fields: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(known[w.lower()] for w in words if w.lower() in known))
 
 
-def relaxed(schema_json: str) -> StructType:
+def relaxed(schema: _native.TableSchema) -> StructType:
     """A schema with everything nullable and without metadata: the file writer checks NOT NULL and
     CHAR."""
-    schema: StructType = StructType.fromJson(_relaxed(_native.TableSchema(schema_json).to_value()))
-    return schema
+    frame_schema: StructType = StructType.fromJson(_relaxed(schema.to_value()))
+    return frame_schema
 
 
 def _relaxed(node: Any) -> Any:

@@ -46,7 +46,7 @@ def files_by_spark(
     a value or a position during the write, or if files have names, sizes or types that Spark's
     writer doesn't support; and on object stores, where Spark renames a file by copying it.
     """
-    columns = _native.TableSchema(spec.schema).to_value()["fields"]
+    columns = spec.schema.to_value()["fields"]
     root = _directory(location)
     if options or root is None or not _is_plain(spec, columns) or not _fits(df, columns):
         return None

@@ -86,7 +86,7 @@ def as_table_takes(
             lenient policy would store as null.
     """
     snapshot = _native.Snapshot.open(location, split_options(options)[0])
-    schema = relaxed(snapshot.schema.to_json())
+    schema = relaxed(snapshot.schema)
     if of_stream:
         _check_families(rows.schema, schema, "")
     return stored_by_name(rows, schema)

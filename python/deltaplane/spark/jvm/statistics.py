@@ -107,7 +107,9 @@ def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> 
             trees, _ = expr.necessary(condition.text)
         except DeltaError:
             continue
-        parts += [_native.Predicate(_renamed(tree.tree, partial(_own, condition.qualifiers, names))) for tree in trees]
+        parts += [
+            _native.Predicate(_renamed(tree.to_dict(), partial(_own, condition.qualifiers, names))) for tree in trees
+        ]
     return _native.Predicate.all_of(parts)
 
 

@@ -130,7 +130,7 @@ class TableSource:
         # Keyed by query, since a frame may be started several times: the end for `availableNow`,
         # and the start, which stays the same until the first batch.
         self._until: dict[str | None, int] = {}
-        self._begins: dict[str | None, str] = {}
+        self._begins: dict[str | None, _native.TailOffset] = {}
 
     def apply(self, method: str, arguments: Any) -> Any:
         """Answers the JVM; an error is returned as an answer, too."""
@@ -159,11 +159,12 @@ class TableSource:
         if start is None and query not in self._begins:
             self._begins[query] = self._table.tail.start(self._options.start)
         offset = initial(self._begins[query]) if start is None else json.loads(start.json())
-        self._table.begin(query, place(offset), resumed="end" in offset)
+        begins = place(offset)
+        self._table.begin(query, begins, resumed="end" in offset)
         everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
         until = self._until.get(query)
-        end = self._table.tail.end(place(offset), limits() if everything else self._options.limits, until)
-        if end == place(offset):
+        end = self._table.tail.end(begins, limits() if everything else self._options.limits, until)
+        if end == begins:
             self._table.stop_before_others(query, end, until)
             return start
         return self._jvm.offset(json.dumps(moved(offset, end)))

@@ -191,7 +191,7 @@ def write(
     store_options = split_options(options)[0]
     # As in delta-spark, a table made by a query takes over the query's CHAR and VARCHAR columns.
     fills = operation is not None and bool(operation.request.get("definition", {}).get("fills"))
-    schema_json = delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills)
+    schema = _native.TableSchema(delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills))
     if not data_change and (replace_using is not None or replace_on is not None):
         raise InvalidArgumentError(
             "rows that match others are replaced by new ones: data_change=False can't be said of them"
@@ -204,7 +204,7 @@ def write(
         description=description,
         configuration=configuration,
         schema_mode=schema_mode,
-        schema_json=schema_json,
+        schema=schema,
         predicate=replace_where,
         partition_overwrite_mode=partition_overwrite_mode,
         replace_using=replace_using,
@@ -227,7 +227,7 @@ def write(
     if replaced is not None:
         return replaced
     request = intent.request(location, store_options)
-    job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
+    job = _native.WriteJob.begin(location, store_options, schema, request)
     if job.skip is not None:
         return _skipped(location, store_options, job.skip, dry_run)
     check_declared(job.spec, location)
@@ -240,13 +240,13 @@ def write(
     adds, refusals = _run(df, broken, location, store_options, job.spec, keep=not dry_run, rows=max_records_per_file)
     if refusals:
         if not dry_run:
-            job.abort(adds)
+            _native.discard_files(location, store_options, adds)
         _refuse(refusals, location, replace_where)
     if not (adds or empty_commit or mode == "overwrite" or job.spec.declares):
         return _skipped(location, store_options, "nothing", dry_run)
     if dry_run:
         return rehearse_files(job, adds, request)
-    done = commit_files(job, adds)
+    done = commit_files(location, store_options, job, adds)
     recache(df.sparkSession)
     return done
 

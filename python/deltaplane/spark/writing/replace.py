@@ -102,7 +102,9 @@ def replace_rows(
         )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
     which = SparkCondition(target, condition)
-    incoming = records.IncomingRequest(delta_schema_json(df.schema, nullable=True), intent.merges_schema)
+    incoming = records.IncomingRequest(
+        _native.TableSchema(delta_schema_json(df.schema, nullable=True)), intent.merges_schema
+    )
     parameters = overwrite_says({"predicate": condition}, merge_schema=intent.merges_schema)
     others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)

@@ -10,13 +10,14 @@ use deltaplane_protocol::features::{View, type_widening};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, StructType};
 use deltaplane_protocol::state::TableState;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::commit::reader::Commit;
+use crate::table_schema::TableSchema;
 
 /// A table's columns, properties and protocol at a version.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "TrackedFields", into = "TrackedFields")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "TrackedFields")]
 pub struct TrackedColumns {
     /// The last version that is known to have them.
     pub version: u64,
@@ -32,7 +33,7 @@ pub struct TrackedColumns {
 struct TrackedFields {
     version: u64,
     id: String,
-    schema_string: String,
+    schema: TableSchema,
     partition_columns: Vec<String>,
     configuration: BTreeMap<String, String>,
     min_reader_version: i32,
@@ -41,24 +42,32 @@ struct TrackedFields {
     writer_features: Option<Vec<String>>,
 }
 
-impl From<TrackedColumns> for TrackedFields {
-    fn from(columns: TrackedColumns) -> Self {
+impl TrackedFields {
+    /// Fails with `CorruptLog` for an invalid schema.
+    fn of(columns: &TrackedColumns) -> Result<Self> {
         let TrackedColumns {
             version,
             metadata,
             protocol,
-        } = columns;
-        TrackedFields {
+        } = columns.clone();
+        Ok(TrackedFields {
             version,
             id: metadata.id,
-            schema_string: metadata.schema_string.unwrap_or_default(),
+            schema: columns.schema()?.into(),
             partition_columns: metadata.partition_columns,
             configuration: metadata.configuration,
             min_reader_version: protocol.min_reader_version,
             min_writer_version: protocol.min_writer_version,
             reader_features: protocol.reader_features,
             writer_features: protocol.writer_features,
-        }
+        })
+    }
+}
+
+impl Serialize for TrackedColumns {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let fields = TrackedFields::of(self).map_err(serde::ser::Error::custom)?;
+        fields.serialize(serializer)
     }
 }
 
@@ -68,7 +77,7 @@ impl From<TrackedFields> for TrackedColumns {
             version: fields.version,
             metadata: Metadata {
                 id: fields.id,
-                schema_string: Some(fields.schema_string),
+                schema_string: Some(fields.schema.0.to_json()),
                 partition_columns: fields.partition_columns,
                 configuration: fields.configuration,
                 ..Metadata::default()

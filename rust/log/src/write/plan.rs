@@ -166,8 +166,8 @@ async fn plan_on(
     incoming: StructType,
     request: WriteRequest,
 ) -> Result<WritePlan> {
-    let incoming = match &request.schema_json {
-        Some(text) => StructType::from_json(text)?,
+    let incoming = match &request.schema {
+        Some(schema) => schema.0.as_ref().clone(),
         None => {
             let incoming = arrow_metadata::from_arrow_text(&incoming)?;
             check_arrow_metadata(&incoming, base.as_ref(), &request)?;
@@ -202,14 +202,13 @@ pub(crate) async fn plan_incoming(
 ) -> Result<PlannedWrite> {
     let request = WriteRequest {
         schema_mode: incoming.merge_schema.then_some(SchemaMode::Merge),
-        schema_json: Some(incoming.schema_json.clone()),
+        schema: Some(incoming.schema.clone()),
         files: files.clone(),
         applies_row_rules: true,
         ..WriteRequest::new(WriteMode::Append)
     };
-    let columns = StructType::from_json(&incoming.schema_json)?;
-    columns.check_names()?;
-    let columns = nullable_inside(incoming_schema(&columns));
+    incoming.schema.0.check_names()?;
+    let columns = nullable_inside(incoming_schema(&incoming.schema.0));
     if incoming.merge_schema {
         arrow_metadata::check_kept(&columns, Some(base.schema()))?;
     }
@@ -894,8 +893,7 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
             "a table can't be created by appending: use mode error, overwrite or ignore",
         ));
     }
-    let declared = request.schema_json.as_deref().map(StructType::from_json).transpose()?;
-    check_nested_not_null(declared.as_ref().unwrap_or(&schema))?;
+    check_nested_not_null(request.schema.as_ref().map_or(&schema, |declared| &declared.0))?;
     let ignore = request.mode == WriteMode::Ignore;
     match plan_write(store, schema, request).await? {
         WritePlan::Skip(_) => Snapshot::open(store, None).await,

@@ -7,6 +7,7 @@ use deltaplane_protocol::expr::Expr;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::table_schema::TableSchema;
 use crate::transaction::Staged;
 
 /// What to do if the table exists.
@@ -116,8 +117,8 @@ pub(crate) fn engine_info(caller: Option<&str>) -> String {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IncomingRequest {
-    /// The columns, as Delta schema JSON.
-    pub schema_json: String,
+    /// The columns.
+    pub schema: TableSchema,
     /// Whether columns that the table lacks are added to it; otherwise they are refused.
     #[serde(default)]
     pub merge_schema: bool,
@@ -180,9 +181,9 @@ pub struct WriteRequest {
     /// What to do with a differing schema.
     #[serde(default)]
     pub schema_mode: Option<SchemaMode>,
-    /// The data's schema as Delta schema JSON, instead of its Arrow schema.
+    /// The data's columns, instead of its Arrow schema.
     #[serde(default)]
-    pub schema_json: Option<String>,
+    pub schema: Option<TableSchema>,
     /// Which rows to replace; on partition columns only.
     #[serde(default)]
     pub predicate: Option<Expr>,
@@ -250,7 +251,7 @@ impl WriteRequest {
             partition_by: None,
             cluster_by: None,
             schema_mode: None,
-            schema_json: None,
+            schema: None,
             predicate: None,
             first_rows_meet: None,
             dynamic_partitions: false,

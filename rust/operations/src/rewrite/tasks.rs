@@ -11,13 +11,12 @@ use deltaplane_data::{
     FileRead, IdentityValues, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, SelectedFile, delete_rows, scan,
 };
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{Rewrite, new_id, now_ms};
+use deltaplane_log::{Rewrite, TableSchema, new_id, now_ms};
 use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::schema::StructType;
 use deltaplane_store::{Store, block_on};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -30,7 +29,7 @@ pub struct TaskSpec {
     /// How files are written.
     pub write: Spec,
     /// The table that is read, which a command may leave with more columns.
-    pub schema: String,
+    pub schema: TableSchema,
     /// Its partition columns.
     pub partition_columns: Vec<String>,
     /// Its column mapping mode.
@@ -79,7 +78,7 @@ impl TaskSpec {
         let state = command.base().state();
         Ok(TaskSpec {
             write,
-            schema: state.schema().to_json(),
+            schema: TableSchema(Arc::clone(state.schema())),
             partition_columns: state.partition_columns().to_vec(),
             mapping: state.mapping().as_str().to_owned(),
             ids: command.stored_ids()?,
@@ -100,7 +99,7 @@ impl TaskSpec {
 
     /// How whole rows of the table are read, with their ids.
     pub fn read_spec(&self) -> Result<ReadSpec> {
-        let schema = Arc::new(StructType::from_json(&self.schema)?);
+        let schema = Arc::clone(&self.schema.0);
         let mut columns: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
         let mut spec = ReadSpec::new(schema, self.partition_columns.clone());
         spec.mapping = Mapping::parse(&self.mapping)?;

@@ -6,6 +6,7 @@ use deltaplane_boundary::boundary;
 use deltaplane_protocol::expr::Expr;
 use pyo3::prelude::*;
 use pythonize::depythonize;
+use serde_json::Value;
 
 use crate::errors::to_python;
 use crate::record::Record;
@@ -29,14 +30,8 @@ impl Predicate {
     }
 
     /// The tree as plain values.
-    #[getter]
-    fn tree<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Record(self.0.to_value()).into_pyobject(py)
-    }
-
-    /// The same, where a request holds the condition.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.tree(py)
+    fn to_dict(&self) -> Record<Value> {
+        Record(self.0.to_value())
     }
 
     /// The condition that all of some are met; None without any.

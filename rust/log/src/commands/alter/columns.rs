@@ -40,10 +40,10 @@ pub(super) fn add(draft: &mut Draft<'_>, columns: &[NewColumns]) -> Result<()> {
 /// Returns each as the history shows it.
 fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value>> {
     let NewColumns { into, fields, position } = columns;
-    let fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+    let fields = fields.0.as_ref();
     not_empty(fields.fields(), "column")?;
     fields.check_names()?;
-    check_field_names(&fields, Mapping::of(&draft.metadata.configuration)?)?;
+    check_field_names(fields, Mapping::of(&draft.metadata.configuration)?)?;
     let parent = if into.is_empty() { Vec::new() } else { split_path(into)? };
     let mut place = position.clone();
     let mut said = Vec::new();
@@ -64,12 +64,11 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
 }
 
 /// Replaces all columns.
-pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
-    let new_fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+pub(super) fn replace(draft: &mut Draft<'_>, new_fields: &StructType) -> Result<()> {
     not_empty(new_fields.fields(), "column")?;
     new_fields.check_names()?;
-    check_field_names(&new_fields, Mapping::of(&draft.metadata.configuration)?)?;
-    let (schema, new) = replace::replaced(&draft.schema, &new_fields)?;
+    check_field_names(new_fields, Mapping::of(&draft.metadata.configuration)?)?;
+    let (schema, new) = replace::replaced(&draft.schema, new_fields)?;
     new.iter().try_for_each(check_new)?;
     draft.schema = schema;
     let said = new_fields

@@ -32,8 +32,9 @@ use crate::Snapshot;
 use crate::commands::feature_usage::RewriteFirst;
 use crate::commands::row_id_backfill::{RowIds, number_files};
 use crate::table_info::as_info;
+use crate::table_schema::TableSchema;
 use crate::transaction::{Staged, commit};
-use crate::write::request::engine_info;
+use crate::write::request::{CommitRequest, engine_info};
 use draft::Draft;
 use drop_feature::Drop;
 
@@ -44,8 +45,8 @@ pub struct NewColumns {
     /// The struct that gets them, the table itself when empty.
     #[serde(default)]
     pub into: String,
-    /// A struct in schema JSON whose fields to add.
-    pub fields: String,
+    /// The fields to add.
+    pub fields: TableSchema,
     /// Where the first one goes; the others follow it.
     #[serde(default)]
     pub position: Option<Position>,
@@ -85,8 +86,8 @@ pub enum Change {
     },
     /// Replaces all columns: may add columns, drops none.
     ReplaceColumns {
-        /// A struct in schema JSON.
-        fields: String,
+        /// The new list of columns.
+        fields: TableSchema,
     },
     /// Moves a column among its siblings.
     MoveColumn {
@@ -213,29 +214,16 @@ pub enum Change {
 
 /// A change and the settings of its commit.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AlterRequest {
     /// What to change.
     pub change: Change,
-    /// The settings of the commit.
-    pub commit: AlterCommit,
-}
-
-/// The settings of a commit, and whether it is only planned.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AlterCommit {
     /// Only plan.
+    #[serde(default)]
     pub dry_run: bool,
-    /// Free text for the commit.
-    pub user_metadata: Option<String>,
-    /// Free fields for the commit.
-    pub commit_info: BTreeMap<String, Value>,
-    /// Retries after a lost race.
-    pub max_commit_retries: Option<usize>,
-    /// Whether the commit may write a checkpoint that is due; true when absent.
-    pub checkpoint: Option<bool>,
-    /// Program that writes, besides deltaplane.
-    pub engine_info: Option<String>,
+    /// The settings of the commit, without applications' versions and clean-up.
+    #[serde(default)]
+    pub commit: CommitRequest,
 }
 
 /// What a change did or would do.
@@ -260,8 +248,8 @@ pub struct Altered {
 /// in several if files get row ids first or a feature is dropped.
 ///
 /// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one
-/// whose feature this build doesn't support, a conflict kind if another writer changed the metadata
-/// first.
+/// whose feature this build doesn't support and for settings that no such commit has, a conflict
+/// kind if another writer changed the metadata first.
 pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
     let done = alter_newest(store, request).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
@@ -279,6 +267,7 @@ impl Snapshot {
 }
 
 async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> {
+    check_settings(&request.commit)?;
     let mut base = match &request.change {
         // The rows that were checked are those of one version; rows added since are a conflict.
         Change::AddConstraint { seen: Some(v), .. } | Change::SyncIdentity { seen: Some(v), .. } => {
@@ -297,7 +286,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
             feature,
             truncate_history: *truncate_history,
             rewritten: *rewritten,
-            dry_run: request.commit.dry_run,
+            dry_run: request.dry_run,
             settings: with_settings(Staged::default(), &request.commit),
         };
         return drop.run(base).await;
@@ -311,7 +300,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         after: planned.protocol.clone().unwrap_or_else(|| before.clone()),
         before,
     };
-    if done.changed && !request.commit.dry_run {
+    if done.changed && !request.dry_run {
         if begins_row_tracking(&base, &planned) {
             let settings = with_settings(Staged::default(), &request.commit);
             base = number_files(store, base, &settings, RowIds::Assigned).await?;
@@ -360,7 +349,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::SetName { name } => names::set_name(draft, name.clone()),
         Change::SetDescription { description } => names::set_description(draft, description.clone()),
         Change::AddColumns { columns } => columns::add(draft, columns),
-        Change::ReplaceColumns { fields } => columns::replace(draft, fields),
+        Change::ReplaceColumns { fields } => columns::replace(draft, &fields.0),
         Change::MoveColumn { column, position } => columns::reposition(draft, column, position),
         Change::SetComment { column, comment } => columns::set_comment(draft, column, comment.as_deref()),
         Change::DropNotNull { column } => columns::drop_not_null(draft, column),
@@ -414,7 +403,21 @@ fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
     Ok(())
 }
 
-fn with_settings(planned: Staged, settings: &AlterCommit) -> Staged {
+/// Refuses settings that a commit of metadata doesn't have.
+fn check_settings(commit: &CommitRequest) -> Result<()> {
+    let refused = match commit {
+        CommitRequest { txn, .. } if !txn.is_empty() => {
+            "a change of the table carries no application's version: leave it out"
+        }
+        CommitRequest {
+            cleanup: Some(true), ..
+        } => "a change of the table leaves old log files alone: leave clean-up to a write",
+        _ => return Ok(()),
+    };
+    Err(Error::unsupported_feature(refused))
+}
+
+fn with_settings(planned: Staged, settings: &CommitRequest) -> Staged {
     Staged {
         user_metadata: settings.user_metadata.clone(),
         extra_info: settings.commit_info.clone(),
