@@ -39,12 +39,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "bounded", "opened", "prepared"]
 
-# Optimizer rules that don't change results and don't evaluate values which a filter or CASE would
-# have excluded.
-_WANTED = frozenset(
+# Optimizer rules that evaluate no value on rows which a filter or CASE would have excluded.
+_KEEPING_ORDER = frozenset(
     """
-    build_side_probe_side column_lifetime deliminator empty_result_pullup filter_pushdown in_clause join_order
-    limit_pushdown top_n unnest_rewriter unused_columns
+    build_side_probe_side column_lifetime deliminator empty_result_pullup in_clause join_order limit_pushdown top_n
+    unnest_rewriter unused_columns
+    """.split()
+)
+# Rules that move, merge and order conditions, or the rows between them.
+_MOVING_CONDITIONS = frozenset(
+    """
+    common_aggregate common_subplan compressed_materialization cte_filter_pusher cte_inlining duplicate_groups
+    filter_pullup filter_pushdown join_elimination join_filter_pushdown late_materialization materialized_cte
+    outer_join_simplification redundant_order_keys regex_range reorder_filter row_group_pruner statistics_propagation
     """.split()
 )
 
@@ -116,7 +123,7 @@ def opened(
     streams = [_Stream(source, catalog.opened[source.name]) for source in planner.sources]
     connection = connect(**config)
     try:
-        disable_optimizers(connection, _unwanted(connection, planner.throws))
+        disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
         for stream in streams:
             connection.register(stream.name, stream)
         for name, table in (*held, *planner.held):
@@ -141,11 +148,13 @@ def bounded() -> Iterator[None]:
         ) from e
 
 
-def _unwanted(connection: Any, throws: bool) -> list[str]:
+def _unwanted(connection: Any, can_fail: bool, filters_can_fail: bool) -> list[str]:
+    if not can_fail:
+        return []
     every = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
     # DuckDB evaluates filters in one place in any order, so a guarded filter that can fail must
     # stay in its place.
-    wanted = _WANTED - {"filter_pushdown"} if throws else _WANTED
+    wanted = _KEEPING_ORDER if filters_can_fail else _KEEPING_ORDER | _MOVING_CONDITIONS
     return [name for name in every if name not in wanted]
 
 
