@@ -17,7 +17,7 @@ from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Names, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.joining import Tables
-from deltaplane.queries.plan import Column, Filter, Output, Project, Ref, Rows, Sets, Sort, Source
+from deltaplane.queries.plan import Column, Filter, Project, Ref, Rows, Sets, Sort, Source
 from deltaplane.queries.rules import comparable, converted, filtering, together, unqualified
 from deltaplane.queries.selecting import Selecting
 from deltaplane.queries.syntax import Body, Query, Select, SetOperation, TableName, Values

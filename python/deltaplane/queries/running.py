@@ -153,6 +153,8 @@ def opened(
         for name, table in (*held, *planner.held):
             connection.register(name, table)
         yield connection
+    except _UnreadableError:
+        raise
     except Exception as e:
         for stream in streams:
             stream.raise_error()
