@@ -11,13 +11,14 @@ from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
+from deltaplane.expr.constants import computed, of_text
 from deltaplane.expr.functions.collections import field_of
 from deltaplane.expr.registry import ENTRIES, Entry, Function
 from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Variable
 from deltaplane.expr.typed import Context, Typed, attempted, refuse
 from deltaplane.expr.types import SparkType, text
 
-__all__ = ["SIGNS", "Binder", "below", "of_text"]
+__all__ = ["SIGNS", "Binder", "below"]
 
 # Operators that are written as symbols or words; all others are written as functions.
 SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
@@ -33,13 +34,6 @@ def below(column: str, data_type: SparkType | None, sql: str, fields: Sequence[s
             raise InvalidArgumentError(f"`{column}` is {data_type}, which has no field `{part}`")
         value = field_of(value, part)
     return value
-
-
-def of_text(to: SparkType, sql: str) -> str:
-    """A typed constant from its text, which `sql` computes; binary text is hexadecimal."""
-    if to.name == "string":
-        return sql
-    return f"from_hex({sql})" if to.name == "binary" else f"CAST({sql} AS {to.duck})"
 
 
 class Binder:
@@ -78,7 +72,7 @@ class Binder:
             refuse(f"the function `{node.name}`")
         if any(isinstance(a, Lambda) for a in node.args):
             return self._higher(entry, node)
-        return entry.lower(self.context, [self.bind(a) for a in node.args])
+        return computed(entry.lower(self.context, [self.bind(a) for a in node.args]))
 
     def _higher(self, entry: Entry, node: Call) -> Typed:
         count = next(i for i, arg in enumerate(node.args) if isinstance(arg, Lambda))

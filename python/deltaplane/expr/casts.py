@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.constants import computed
 from deltaplane.expr.java_float import over_digits, plain, varying, written
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
 from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
@@ -27,6 +28,8 @@ _IN_A_LONG = 18
 
 Lowering = Callable[[Context, Typed, SparkType], Typed]
 _INTEGRAL = ("byte", "short", "integer", "long")
+# Digits of the largest number of a type.
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _NUMERIC = (*_INTEGRAL, "float", "double", "decimal")
 _TIMES = ("timestamp", "timestamp_ntz")
 CASTS: dict[tuple[str, str], Lowering] = {}
@@ -50,7 +53,7 @@ def cast(context: Context, value: Typed, to: SparkType) -> Typed:
         if value.type.parts or to.parts or value.type.interval:
             refuse(f"CAST({value.type} AS {to})")
         raise InvalidArgumentError(f"Spark's ANSI mode has no cast from {value.type} to {to}")
-    return lowering(context, value, to)
+    return computed(lowering(context, value, to))
 
 
 def _pair(sources: tuple[str, ...], targets: tuple[str, ...]) -> Callable[[Lowering], Lowering]:
@@ -67,8 +70,9 @@ def _plain(value: Typed, to: SparkType, throws: bool = False) -> Typed:
 
 @_pair(_INTEGRAL, (*_INTEGRAL, "decimal", "double", "float", "string"))
 def _integral(_: Context, value: Typed, to: SparkType) -> Typed:
-    wider = to.integral and to.bits > value.type.bits
-    return _plain(value, to, throws=not wider and to.name in (*_INTEGRAL, "decimal"))
+    if to.name == "decimal":
+        return _plain(value, to, throws=to.precision - to.scale < _DIGITS[value.type.name])
+    return _plain(value, to, throws=to.integral and to.bits <= value.type.bits)
 
 
 @_pair(("boolean",), (*_NUMERIC, "string"))

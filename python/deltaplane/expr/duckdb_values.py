@@ -198,6 +198,13 @@ def returned(values: pa.Array, data_type: SparkType) -> pa.Array:
     return values if values.type == to else values.cast(to)
 
 
+def is_of_values(e: Exception) -> bool:
+    """Whether DuckDB's error is about a value of a row, rather than about a file."""
+    import duckdb
+
+    return isinstance(e, (duckdb.ConversionException, duckdb.OutOfRangeException))
+
+
 def explained(e: Exception) -> Exception:
     """Converts DuckDB's error to the one that Spark would raise, without the text of the DuckDB
     statement."""

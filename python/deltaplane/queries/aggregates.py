@@ -68,7 +68,9 @@ def _sum(context: Context, name: str, args: list[Typed], distinct: bool, over: s
     if to == DOUBLE:
         value = cast(context, value, DOUBLE)
     each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
-    return Typed(to, f"CAST(sum({each}){over} AS {to.duck})", throws=to != DOUBLE)
+    # Ten more digits than each value has hold the sum of any number of rows that a machine reads.
+    fails = to == LONG or (to != DOUBLE and to.precision < value.type.precision + _SUM_DIGITS)
+    return Typed(to, f"CAST(sum({each}){over} AS {to.duck})", throws=fails)
 
 
 def _average(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:

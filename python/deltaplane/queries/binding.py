@@ -18,7 +18,7 @@ from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import BOOLEAN, SparkType
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
-from deltaplane.queries.plan import Column, Node, Output, Project, Ref, Value
+from deltaplane.queries.plan import Column, Node, Output, Project, Ref, Value, at_most_one_row, refs
 from deltaplane.queries.rules import converted, together
 from deltaplane.queries.scopes import Scope, aggregates
 from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
@@ -50,7 +50,12 @@ Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 
 
 class Binding(ABC):
-    """The state of planning one statement. `throws` is true if evaluating a value can fail."""
+    """The state of planning one statement.
+
+    `can_fail` tells whether evaluating any value can fail for a row, `filters_can_fail` whether a
+    condition can: DuckDB may evaluate a condition on rows that another condition excludes, but
+    evaluates any other value only where it stands.
+    """
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self._cursor = cursor
@@ -59,7 +64,10 @@ class Binding(ABC):
         # The columns of the enclosing queries, and the subset that is used.
         self._outer: list[Column] = []
         self._correlated: set[str] = set()
-        self.throws = False
+        # The computed columns whose values can fail: a condition on one computes it again.
+        self._fragile: set[str] = set()
+        self.can_fail = False
+        self.filters_can_fail = False
 
     @abstractmethod
     def plan(self, query: Query, names: Names | None = None) -> Planned:
@@ -81,7 +89,7 @@ class Binding(ABC):
             new = replace(column, id=self._id(), type=to)
             # A converted column is a new one: conditions on it don't apply to the old one.
             made = value if typed is value.typed else replace(value, typed=typed, syntax=Cast(value.syntax, to))
-            outputs.append(Output(new.id, made))
+            outputs.append(self._computed(new.id, made))
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)
 
@@ -92,6 +100,7 @@ class Binding(ABC):
         value = self._bound(scope, node)
         if value.typed.type != BOOLEAN:
             raise InvalidArgumentError(f"{clause} needs a condition, not a value of type {value.typed.type}")
+        self.filters_can_fail |= self._fails(value)
         return value
 
     def _bound(self, scope: Scope, node: Syntax) -> Value:
@@ -113,7 +122,17 @@ class Binding(ABC):
         return Value(typed, frozenset().union(*(v.uses for v in bound)), call)
 
     def _note(self, typed: Typed) -> None:
-        self.throws |= typed.throws or typed.partial
+        self.can_fail |= typed.throws or typed.partial
+
+    def _fails(self, value: Value) -> bool:
+        """Whether a value, or a column that it uses, can fail for a row."""
+        return value.typed.throws or value.typed.partial or bool((value.uses | refs(value.syntax)) & self._fragile)
+
+    def _computed(self, id: str, value: Value) -> Output:
+        """A new column of a projection or a group."""
+        if self._fails(value):
+            self._fragile.add(id)
+        return Output(id, value)
 
     def _scope(self, columns: Sequence[Column], names: Names) -> Scope:
         return Scope(columns, self._context, lambda node, scope: self._subquery(node, scope, names))
@@ -136,7 +155,8 @@ class Binding(ABC):
         if node.name == "scalar":
             made.node.narrow([])
             # A scalar subquery with more than one row is an error.
-            return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
+            throws = not at_most_one_row(made.node)
+            return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=throws)
         if not node.filters:
             # Spark's result is false in some places, and null in others, if one of both sides is
             # null.

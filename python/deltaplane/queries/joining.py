@@ -102,6 +102,7 @@ class Joining(Binding):
             lambda columns: self._scope(columns, names),
             self._bound,
             self._aggregate,
+            self._computed,
             self._id,
             self._cursor.located,
         )
@@ -145,7 +146,7 @@ class Joining(Binding):
             for a, b in pairs:
                 column = Column(self._id(), a.name, a.type)
                 value = self._bound(scope, Call("coalesce", (Ref((a.id,)), Ref((b.id,)))))
-                outputs.append(Output(column.id, value))
+                outputs.append(self._computed(column.id, value))
                 first.append(column)
             joined = Project(joined, outputs)
             hidden = [replace(c, hidden=True) for c in both if c.id in merged]
@@ -190,8 +191,7 @@ class Joining(Binding):
             between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
             fails = contains(condition, Subquery)
             if between and not fails:
-                typed = scope.value(condition).typed
-                fails = typed.throws or typed.partial
+                fails = self._fails(scope.value(condition))
             (here if between and not fails else rest).append(condition)
         if here:
             joins = [node.on.syntax] if node.on is not None else []

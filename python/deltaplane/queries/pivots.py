@@ -53,6 +53,7 @@ class Tools:
     scope: Callable[[Sequence[Column]], Scope]
     bound: Callable[[Scope, Syntax], Value]
     aggregate: Callable[[Scope, Aggregate], Value]
+    computed: Callable[[str, Value], Output]
     new_id: Callable[[], str]
     located: Callable[[int], AbstractContextManager[None]]
 
@@ -105,7 +106,7 @@ def pivoted(tools: Tools, node: Node, columns: Sequence[Column], pivot: Pivot) -
             typed = Typed(value.type, f"max(CASE WHEN {met} THEN {value.id} END)")
             outputs.append(Output(column.id, Value(typed, uses | {value.id}, Ref((value.id,)))))
             shown.append(column)
-    keys_again = [Output(c.id, grouped_scope.value(Ref((g.id,)))) for c, g in zip(outer, groups, strict=False)]
+    keys_again = [tools.computed(c.id, grouped_scope.value(Ref((g.id,)))) for c, g in zip(outer, groups, strict=False)]
     columns = [*outer, *shown]
     if pivot.alias is not None:
         columns = [replace(c, qualifiers=(pivot.alias,)) for c in columns]
@@ -132,14 +133,14 @@ def _grouped(
                     outputs.append(Output(column.id, value))
                     values.append(column)
                     known[aggregate_node] = Ref((column.id,))
-    made: Node = Aggregation(node, [Output(g.id, key) for g, key in zip(groups, keys, strict=True)], outputs)
+    made: Node = Aggregation(node, [tools.computed(g.id, key) for g, key in zip(groups, keys, strict=True)], outputs)
     over = tools.scope([*groups, *values])
-    results, columns = [Output(g.id, over.value(Ref((g.id,)))) for g in groups], list[Column]()
+    results, columns = [tools.computed(g.id, over.value(Ref((g.id,)))) for g in groups], list[Column]()
     for tree, token in zip(*wanted, strict=True):
         with tools.located(token):
             value = tools.bound(over, rewritten(tree, known.get))
         column = Column(tools.new_id(), "", value.typed.type)
-        results.append(Output(column.id, value))
+        results.append(tools.computed(column.id, value))
         columns.append(column)
     return Project(made, results), columns
 

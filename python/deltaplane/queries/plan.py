@@ -35,6 +35,7 @@ __all__ = [
     "Unpivoted",
     "Value",
     "Windowed",
+    "at_most_one_row",
     "refs",
 ]
 
@@ -435,6 +436,20 @@ class Sort:
 
     def narrow(self, conditions: list[Syntax]) -> None:
         self.child.narrow(conditions if self.limit is None and not self.offset else [])
+
+
+def at_most_one_row(node: Node) -> bool:
+    """Whether a relation has one row or none, by its form."""
+    match node:
+        case OneRow():
+            return True
+        case Aggregation(keys=keys, sets=sets):
+            return not keys and sets is None
+        case Sort(child=child, limit=limit):
+            return (limit is not None and limit <= 1) or at_most_one_row(child)
+        case Filter(child=child) | Project(child=child):
+            return at_most_one_row(child)
+    return False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Names, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.joining import Tables
-from deltaplane.queries.plan import Column, Filter, Output, Project, Ref, Rows, Sets, Sort, Source
+from deltaplane.queries.plan import Column, Filter, Project, Ref, Rows, Sets, Sort, Source
 from deltaplane.queries.rules import comparable, converted, filtering, together, unqualified
 from deltaplane.queries.selecting import Selecting
 from deltaplane.queries.syntax import Body, Query, Select, SetOperation, TableName, Values
@@ -104,6 +104,7 @@ class Planner(Selecting):
             types = [together([row[i].type for row in rows], f"column {i + 1} of VALUES") for i in range(len(rows[0]))]
             cells = [[converted(self._context, v, to) for v, to in zip(row, types, strict=True)] for row in rows]
         made = [Column(self._id(), f"col{i + 1}", to) for i, to in enumerate(types)]
+        self._fragile.update(c.id for i, c in enumerate(made) if any(row[i].throws or row[i].partial for row in cells))
         return Planned(Rows([c.id for c in made], cells), made)
 
     def _held(self, cell_rows: Sequence[Cells], names: Names) -> Planned:
@@ -113,6 +114,7 @@ class Planner(Selecting):
         )
         for output in made.node.outputs:
             self._note(output.value.typed)
+            self._computed(output.id, output.value)
         self.held.append((made.name, made.table))
         return Planned(made.node, made.columns)
 
@@ -132,6 +134,7 @@ class Planner(Selecting):
                 types.append(together([a.type, b.type], what))
         compares = body.kind != "union" or not body.every
         left, right = (self._comparable(self.stored(side, types), compares) for side in (left, right))
+        self._fragile.update(a.id for a, b in zip(left.columns, right.columns, strict=True) if b.id in self._fragile)
         return Planned(
             Sets(body.kind, body.every, left.node, right.node, left.ids, right.ids), unqualified(left.columns)
         )
@@ -144,6 +147,6 @@ class Planner(Selecting):
         for column in planned.columns:
             value = self._scope(planned.columns, {}).value(Ref((column.id,)))
             new = replace(column, id=self._id())
-            outputs.append(Output(new.id, comparable(value, "DISTINCT rows")))
+            outputs.append(self._computed(new.id, comparable(value, "DISTINCT rows")))
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)

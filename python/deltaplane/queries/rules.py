@@ -14,6 +14,7 @@ from deltaplane.expr.coerce import common
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import INT, STRING, SparkType
+from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.aggregates import normal
 from deltaplane.queries.plan import Column, Output, Ref, SortKey, Value
 from deltaplane.queries.scopes import matching, rewritten
@@ -24,6 +25,7 @@ __all__ = [
     "comparable",
     "converted",
     "every",
+    "factored",
     "filtering",
     "lateral",
     "number",
@@ -78,6 +80,36 @@ def filtering(condition: Syntax) -> Syntax:
         if condition.name == "and" or alone:
             return Call(condition.name, tuple(filtering(arg) for arg in condition.args))
     return condition
+
+
+def factored(condition: Syntax) -> Syntax:
+    """A condition with what all branches of an OR have in common before that OR.
+
+    A common part may join two relations, which no part of an OR can.
+    """
+    if not isinstance(condition, Call) or condition.name not in ("and", "or"):
+        return condition
+    if condition.name == "and":
+        return Call("and", tuple(factored(arg) for arg in condition.args))
+    branches = [list(dict.fromkeys(conjuncts(branch))) for branch in _alternatives(condition)]
+    common = [part for part in branches[0] if all(part in branch for branch in branches[1:])]
+    if not common:
+        return condition
+    rest = [[part for part in branch if part not in common] for branch in branches]
+    # A branch that has nothing else is true wherever the common part is.
+    if any(not parts for parts in rest):
+        return _all_of(common)
+    return _all_of([*common, Call("or", tuple(map(_all_of, rest)))])
+
+
+def _alternatives(condition: Syntax) -> list[Syntax]:
+    if isinstance(condition, Call) and condition.name == "or":
+        return [part for arg in condition.args for part in _alternatives(arg)]
+    return [condition]
+
+
+def _all_of(parts: Sequence[Syntax]) -> Syntax:
+    return parts[0] if len(parts) == 1 else Call("and", tuple(parts))
 
 
 def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> Syntax:

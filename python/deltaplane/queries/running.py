@@ -18,6 +18,7 @@ from deltaplane.expr.duckdb_values import (
     connect,
     disable_optimizers,
     explained,
+    is_of_values,
     returned,
     values_for_duckdb,
     zoneless,
@@ -27,10 +28,11 @@ from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.metadata_aggregates import from_log
+from deltaplane.queries.parquet_scan import parquet_scan
 from deltaplane.queries.plan import Source
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.scopes import condition_texts
-from deltaplane.queries.sources import Catalog, SourceRows
+from deltaplane.queries.sources import Catalog, DeltaSource, SourceRows
 from deltaplane.queries.syntax import Query
 
 if TYPE_CHECKING:
@@ -39,12 +41,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "bounded", "opened", "prepared"]
 
-# Optimizer rules that don't change results and don't evaluate values which a filter or CASE would
-# have excluded.
-_WANTED = frozenset(
+# Optimizer rules that evaluate no value on rows which a filter or CASE would have excluded.
+_KEEPING_ORDER = frozenset(
     """
-    build_side_probe_side column_lifetime deliminator empty_result_pullup filter_pushdown in_clause join_order
-    limit_pushdown top_n unnest_rewriter unused_columns
+    build_side_probe_side column_lifetime deliminator empty_result_pullup in_clause join_order limit_pushdown top_n
+    unnest_rewriter unused_columns
+    """.split()
+)
+# Rules that move, merge and order conditions, or the rows between them.
+_MOVING_CONDITIONS = frozenset(
+    """
+    common_aggregate common_subplan compressed_materialization cte_filter_pusher cte_inlining duplicate_groups
+    filter_pullup filter_pushdown join_elimination join_filter_pushdown late_materialization materialized_cte
+    outer_join_simplification redundant_order_keys regex_range reorder_filter row_group_pruner statistics_propagation
     """.split()
 )
 
@@ -87,8 +96,11 @@ class Prepared:
             node, facts = from_log(self._planned.node, self._catalog.opened)
             node.narrow([])
             text = node.render(self._planned.ids)
-        with opened(self._planner, self._catalog, facts) as connection:
-            made = connection.sql(text).to_arrow_table()
+        try:
+            made = self._read(text, facts, by_duckdb=True)
+        except _UnreadableError:
+            # Deltaplane's own reader names the file and the reason, or reads it.
+            made = self._read(text, facts, by_duckdb=False)
         columns = []
         for values, column in zip(made.columns, self._planned.columns, strict=True):
             assert column.type is not None
@@ -96,6 +108,10 @@ class Prepared:
             columns.append(pa.chunked_array([returned(chunk, column.type) for chunk in values.chunks], to))
         fields = [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+    def _read(self, text: str, facts: Sequence[tuple[str, pa.Table]], *, by_duckdb: bool) -> pa.Table:
+        with opened(self._planner, self._catalog, facts, reads_files=by_duckdb) as connection:
+            return connection.sql(text).to_arrow_table()
 
 
 def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
@@ -107,27 +123,59 @@ def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
 
 @contextmanager
 def opened(
-    planner: Planner, catalog: Catalog, held: Sequence[tuple[str, pa.Table]] = (), **config: str | bool
+    planner: Planner,
+    catalog: Catalog,
+    held: Sequence[tuple[str, pa.Table]] = (),
+    *,
+    reads_files: bool = False,
+    **config: str | bool,
 ) -> Iterator[Any]:
     """A DuckDB connection with the relations of a plan, and with suitable optimizer rules.
 
-    `held` are further relations. The block may only run queries on the connection.
+    `held` are further relations. With `reads_files` DuckDB reads files itself where it can, and
+    `_UnreadableError` is raised if that fails. The block may only run queries on the connection.
     """
-    streams = [_Stream(source, catalog.opened[source.name]) for source in planner.sources]
+    streams: list[_Stream] = []
+    scans = 0
     connection = connect(**config)
     try:
-        disable_optimizers(connection, _unwanted(connection, planner.throws))
+        for source in planner.sources:
+            rows = catalog.opened[source.name]
+            scan = _scan(connection, source, rows) if reads_files else None
+            if scan is None:
+                streams.append(_Stream(source, rows))
+            else:
+                connection.execute(f"CREATE VIEW {source.name} AS {scan}")
+                scans += 1
+        disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
         for stream in streams:
             connection.register(stream.name, stream)
         for name, table in (*held, *planner.held):
             connection.register(name, table)
         yield connection
+    except _UnreadableError:
+        raise
     except Exception as e:
         for stream in streams:
             stream.raise_error()
+        if reads_files and scans and not is_of_values(e):
+            raise _UnreadableError from e
         raise explained(e) from e
     finally:
         connection.close()
+
+
+class _UnreadableError(Exception):
+    """DuckDB couldn't read a file itself."""
+
+
+def _scan(connection: Any, source: Source, rows: SourceRows) -> str | None:
+    if not isinstance(rows, DeltaSource):
+        return None
+    try:
+        return parquet_scan(connection, source, rows, condition_texts(source))
+    except Exception as e:
+        raise _UnreadableError from e
 
 
 @contextmanager
@@ -141,11 +189,13 @@ def bounded() -> Iterator[None]:
         ) from e
 
 
-def _unwanted(connection: Any, throws: bool) -> list[str]:
+def _unwanted(connection: Any, can_fail: bool, filters_can_fail: bool) -> list[str]:
+    if not can_fail:
+        return []
     every = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
     # DuckDB evaluates filters in one place in any order, so a guarded filter that can fail must
     # stay in its place.
-    wanted = _WANTED - {"filter_pushdown"} if throws else _WANTED
+    wanted = _KEEPING_ORDER if filters_can_fail else _KEEPING_ORDER | _MOVING_CONDITIONS
     return [name for name in every if name not in wanted]
 
 

@@ -29,7 +29,18 @@ from deltaplane.queries.plan import (
     Value,
     Windowed,
 )
-from deltaplane.queries.rules import comparable, every, filtering, lateral, number, ordinal, sort_key, starred, title
+from deltaplane.queries.rules import (
+    comparable,
+    every,
+    factored,
+    filtering,
+    lateral,
+    number,
+    ordinal,
+    sort_key,
+    starred,
+    title,
+)
 from deltaplane.queries.scopes import (
     Scope,
     aggregates,
@@ -57,7 +68,7 @@ class Selecting(Joining):
         node = source.node
         if select.where is not None:
             with self._cursor.located(select.where_token):
-                condition = self._condition(scope, filtering(select.where), "WHERE")
+                condition = self._condition(scope, filtering(factored(select.where)), "WHERE")
                 left = self._joining(node, scope, conjuncts(condition.syntax))
                 if left:
                     node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
@@ -117,7 +128,7 @@ class Selecting(Joining):
                 if distinct:
                     value = comparable(value, "SELECT DISTINCT")
             column = Column(self._id(), name, value.typed.type)
-            outputs.append(Output(column.id, value))
+            outputs.append(self._computed(column.id, value))
             columns.append(column)
         sort = []
         for order_item, tree in keys:
@@ -126,7 +137,7 @@ class Selecting(Joining):
                 if output is None:
                     if distinct:
                         raise InvalidArgumentError("with DISTINCT rows are ordered by columns of the result alone")
-                    output = Output(self._id(), self._bound(scope, tree))
+                    output = self._computed(self._id(), self._bound(scope, tree))
                     outputs.append(output)
                 sort.append(sort_key(output, order_item))
         made: Node = Project(node, outputs, distinct)
@@ -280,7 +291,7 @@ class Selecting(Joining):
                 if tree not in replaced:
                     value = comparable(self._bound(scope, tree), "GROUP BY")
                     column = Column(self._id(), item.text, value.typed.type)
-                    keys.append(Output(column.id, value))
+                    keys.append(self._computed(column.id, value))
                     columns.append(column)
                     replaced[tree] = Ref((column.id,))
                 numbers.append([*replaced].index(tree))
@@ -312,7 +323,7 @@ class Selecting(Joining):
         """The rows with the keys as additional columns, since a grouping set makes missing keys
         null."""
         beside = [Output(c.id, scope.value(Ref((c.id,)))) for c in scope.columns if c.type is not None and not c.outer]
-        own = [Output(self._id(), key.value) for key in keys]
+        own = [self._computed(self._id(), key.value) for key in keys]
         made = [
             Output(key.id, Value(replace(key.value.typed, sql=column.id), frozenset({column.id}), Ref((column.id,))))
             for key, column in zip(keys, own, strict=True)

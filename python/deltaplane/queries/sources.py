@@ -46,6 +46,11 @@ class DeltaSource:
         self.table = table
         self.schema_json = table.schema().to_json()
 
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The columns, as in the table's schema."""
+        return list(self.table._snapshot.schema.to_value()["fields"])
+
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of files, row groups and pages that may be relevant."""
         return self.table.scan(list(columns), self._pruning(conditions)).batches()
@@ -53,6 +58,10 @@ class DeltaSource:
     def files(self, conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The log's facts about relevant files, as from `DeltaTable.plan`."""
         return iter(self.table.plan(self._pruning(conditions)))
+
+    def uris(self, conditions: Sequence[str]) -> list[str]:
+        """The relevant files, as absolute paths or URLs."""
+        return self.table.file_uris(self._pruning(conditions))
 
     def _pruning(self, conditions: Sequence[str]) -> str | None:
         return " AND ".join(f"({c})" for c in conditions if self._prunes(c)) or None
