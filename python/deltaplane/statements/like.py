@@ -1,7 +1,7 @@
 """CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]:
 creates a table without rows with the definition of another one, which in a Spark session may have
 another format or be a view. `create` parses the part before LIKE. As in delta-spark, a table like a
-Delta table is one too, whatever format the statement names.
+Delta table is one too, whatever format the statement of a Spark session names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.properties import CommitOperation
@@ -74,15 +74,16 @@ class CreateLike:
         return one_row(operation="CREATE TABLE", version=made.version())
 
     def _definition(self, session: Session) -> _Definition:
-        if self.format is not None and session.spark is None:
-            self._refuse_format()
         try:
             source = _Definition.of(session.catalog.table(self.source))
         except InvalidArgumentError:
             if (source_definition := self._of_spark(session)) is None:
                 raise
             if self.format is not None:
-                self._refuse_format()
+                raise InvalidArgumentError(
+                    f"CREATE TABLE … LIKE creates Delta tables: leave USING {self.format} out, or give the columns in CREATE "
+                    f"TABLE … USING {self.format}"
+                ) from None
             return source_definition
         if self.format is not None:
             _log.warning(
@@ -91,12 +92,6 @@ class CreateLike:
                 self.format,
             )
         return source
-
-    def _refuse_format(self) -> NoReturn:
-        raise InvalidArgumentError(
-            f"CREATE TABLE … LIKE creates Delta tables: leave USING {self.format} out, or give the columns in CREATE TABLE … "
-            f"USING {self.format}"
-        )
 
     def _of_spark(self, session: Session) -> _Definition | None:
         """The definition of a session's table in another format, or of its view."""
@@ -150,7 +145,9 @@ def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> Cr
         )
     made = CreateLike(cursor.table(alias=False), mode, place)
     while True:
-        if cursor.take("using") or cursor.take("stored", "as"):
+        if cursor.take("using") or (not cursor.own_queries and cursor.take("stored", "as")):
+            if cursor.own_queries and cursor.peek() not in ("delta", "deltaplane"):
+                cursor.expected("DELTA: give the columns in CREATE TABLE … USING for a table in another format")
             name = cursor.name("a format")
             made.format = None if name.lower() in ("delta", "deltaplane") else name
         elif cursor.take("tblproperties"):

@@ -94,6 +94,6 @@ def test_a_table_like_one_in_another_format_keeps_to_spark(enabled: SparkSession
 def test_without_spark_the_format_is_delta(tmp_path: Path) -> None:
     source, other = str(tmp_path / "source"), str(tmp_path / "other")
     DeltaTable.create(source, Schema([Field("id", "integer")]))
-    with pytest.raises(DeltaError, match="leave USING parquet out"):
+    with pytest.raises(DeltaError, match="expected DELTA: give the columns"):
         deltaplane.sql(f"CREATE TABLE delta.`{other}` LIKE delta.`{source}` USING parquet")
     assert not DeltaTable.is_deltatable(other)
