@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from deltaplane import DeltaTable
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreDeniedError
 from deltaplane.io import session_options
+from deltaplane.io.credentials import Handed, fetch, hand, provider_name
 from deltaplane.io.hadoop_settings import store_of, translate
 from deltaplane.io.session_options import Carried, carried_for, merged, overriding
 
@@ -44,6 +45,10 @@ FACTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("s3://lake/t", KEYS, OUR_KEYS),
     (LAKE, {**KEYS, "fs.s3a.session.token": "t"}, {**OUR_KEYS, "aws_session_token": "t"}),
     (LAKE, {**KEYS, "fs.s3a.session.token": "t", **named("SimpleAWSCredentialsProvider")}, OUR_KEYS),
+    # The file system of EMR, whose settings have another beginning; those of S3A precede them.
+    ("s3://lake/t", {"fs.s3.awsAccessKeyId": "id", "fs.s3.awsSecretAccessKey": "hidden"}, OUR_KEYS),
+    ("s3://lake/t", {"fs.s3.awsAccessKeyId": "emr", "fs.s3.awsSecretAccessKey": "emr", **KEYS}, OUR_KEYS),
+    ("s3://lake/t", {**KEYS, "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}, OUR_KEYS),
     # A bucket's own settings precede the general ones.
     (LAKE, {**KEYS, "fs.s3a.bucket.lake.access.key": "other"}, {**OUR_KEYS, "aws_access_key_id": "other"}),
     (LAKE, {"fs.s3a.bucket.sea.access.key": "other", "fs.s3a.bucket.sea.secret.key": "hidden"}, {}),
@@ -185,6 +190,30 @@ def received(settings: Mapping[str, str], options: Mapping[str, str]) -> Carried
     carried: Carried = pickle.loads(pickle.dumps(Carried(settings, options, {})))
     carried.receive()
     return carried
+
+
+def test_what_the_driver_handed_to_a_task_ends_with_advice(task: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [
+        {"access_key_id": "id", "secret_access_key": "hidden", "session_token": "t", "expires_at": 2_000_000_000}
+    ]
+    name = provider_name(lambda: answers[-1])
+    handed = pickle.loads(pickle.dumps(Handed.of(name)))
+    hand(handed)
+    monkeypatch.setattr("time.time", lambda: 1_999_999_999.0)
+    fields, expires_ms = fetch(name)
+    assert (dict(fields)["access_key_id"], expires_ms) == ("id", 2_000_000_000_000)
+    monkeypatch.setattr("time.time", lambda: 2_000_000_000.0)
+    with pytest.raises(StoreDeniedError, match=r"expired at 2033-05-18 03:33:20 UTC.*credential_provider") as caught:
+        fetch(name)
+    assert "hidden" not in str(caught.value)
+
+
+def test_the_next_job_hands_the_keys_that_the_driver_has_then(task: None) -> None:
+    answers = [{"access_key_id": "first", "secret_access_key": "hidden"}]
+    name = provider_name(lambda: answers[-1])
+    assert dict(Handed.of(name)()[0])["access_key_id"] == "first"
+    answers.append({"access_key_id": "second", "secret_access_key": "hidden"})
+    assert dict(Handed.of(name)()[0])["access_key_id"] == "second"
 
 
 def test_a_task_has_what_the_driver_sent(task: None) -> None:

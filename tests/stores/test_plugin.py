@@ -111,7 +111,7 @@ def test_a_table_s_life(store: str, tmp_path: Path) -> None:
     write_deltalake(table, rows(0, 3), storage_options=options)
     write_deltalake(table, rows(3, 3), mode="append", storage_options=options)
     opened = DeltaTable(table, storage_options=options)
-    assert (opened.table_uri, ids(opened)) == (table.replace(" ", "%20"), list(range(6)))
+    assert (opened.table_uri, ids(opened)) == (table, list(range(6)))
     opened.delete("id = 1")
     opened.create_checkpoint()
     assert ids(pickle.loads(pickle.dumps(opened))) == [0, 2, 3, 4, 5]

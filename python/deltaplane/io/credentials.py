@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -71,6 +72,20 @@ def provider_name(provider: object) -> str:
         return generated_name
 
 
+class HandedExpiredError(Exception):
+    """A handed answer has expired, and this process can't ask for another one."""
+
+    def __init__(self, expires_ms: int) -> None:
+        from datetime import datetime, timezone
+
+        end = datetime.fromtimestamp(expires_ms / 1000, timezone.utc)
+        super().__init__(
+            f"the credentials that Spark's driver gave to this job expired at {end:%Y-%m-%d %H:%M:%S} UTC, while the job ran, and "
+            "only the driver can ask for others: use credentials that last longer than the job, split the job, or name a provider "
+            "that tasks can ask themselves by the storage option credential_provider, as the text module:name"
+        )
+
+
 class Handed:
     """A provider's last answer on its way to another process, which can't call the provider."""
 
@@ -93,7 +108,13 @@ class Handed:
         return known if isinstance(known, Handed) else cls(name, *fetch(name))
 
     def __call__(self) -> tuple[dict[str, str], float | None]:
-        """The answer, as a provider gives it."""
+        """The answer, as a provider gives it.
+
+        Raises:
+            HandedExpiredError: it has expired.
+        """
+        if self._expires_ms is not None and time.time() * 1000 >= self._expires_ms:
+            raise HandedExpiredError(self._expires_ms)
         return dict(self._fields), None if self._expires_ms is None else self._expires_ms / 1000
 
 
@@ -132,6 +153,8 @@ def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
     provider = _provider(name)
     try:
         credentials = provider()
+    except HandedExpiredError as e:
+        raise StoreDeniedError(str(e)) from None
     except Exception as e:  # noqa: BLE001 whatever it is, the core gets an error of ours
         passes = isinstance(e, OSError) and not isinstance(e, PermissionError)
         raise (StoreUnavailableError if passes else StoreDeniedError)(

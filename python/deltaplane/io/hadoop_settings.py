@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # The beginnings of the settings that are translated.
-PREFIXES = ("fs.s3a.", "fs.azure.", "fs.gs.", "google.cloud.auth.")
+PREFIXES = ("fs.s3a.", "fs.s3.", "fs.azure.", "fs.gs.", "google.cloud.auth.")
 # Hadoop's settings that a file of secrets (`hadoop.security.credential.provider.path`) may hold.
 SECRETS = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
 
@@ -322,6 +322,9 @@ def _s3a_credentials(settings: _Settings) -> tuple[dict[str, str], str | None]:
     """The options of the first credentials class that has any."""
     classes = _classes(settings.get("fs.s3a.aws.credentials.provider") or "")
     key, secret = settings.get("fs.s3a.access.key"), settings.get("fs.s3a.secret.key")
+    if key is None and secret is None:
+        # The keys of `s3://` on EMR, which has no others.
+        key, secret = settings.get("fs.s3.awsAccessKeyId"), settings.get("fs.s3.awsSecretAccessKey")
     if (key is None) != (secret is None):
         raise InvalidArgumentError(
             "the session's settings hold one of spark.hadoop.fs.s3a.access.key and spark.hadoop.fs.s3a.secret.key (storage options "

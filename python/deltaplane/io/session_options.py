@@ -6,17 +6,31 @@ Knows no Spark: `deltaplane.spark` sets where they come from. Secrets are in no 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from deltaplane.io.credentials import Handed, hand, is_local
 from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, has_credentials, is_hadoops, store_of, translate
 from deltaplane.io.own_identity import found_for
 
-__all__ = ["Carried", "Source", "advice", "carried_everywhere", "carried_for", "merged", "overriding", "use"]
+__all__ = [
+    "Carried",
+    "Source",
+    "advice",
+    "carried_everywhere",
+    "carried_for",
+    "in_session",
+    "merged",
+    "of_session",
+    "overriding",
+    "use",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Source(Protocol):
@@ -32,10 +46,12 @@ class Source(Protocol):
         """The name of a credential provider that asks a class of the JVM."""
 
 
-# The driver's source, which gives None outside of a session; and what a task received.
-_source: Callable[[], Source | None] | None = None
+# The driver's source, which takes the session of the call, if there is one, and gives None outside
+# of a session; and what a task received.
+_source: Callable[[Any], Source | None] | None = None
 _received: Carried | None = None
-# Options of one call, such as a statement's.
+# The session of one call, and options of one call, such as a statement's.
+_session: ContextVar[Any] = ContextVar("deltaplane_session", default=None)
 _call: ContextVar[Mapping[str, str] | None] = ContextVar("deltaplane_call_options", default=None)
 
 
@@ -79,10 +95,36 @@ class Carried:
             hand(handed)
 
 
-def use(source: Callable[[], Source | None]) -> None:
+def use(source: Callable[[Any], Source | None]) -> None:
     """Sets where the driver's options come from; called again, it replaces the source."""
     global _source
     _source = source
+
+
+@contextmanager
+def in_session(session: Any) -> Iterator[None]:
+    """Within the block the options of this session apply, in this thread, whichever is active; None
+    leaves the block before in force."""
+    token = _session.set(_session.get() if session is None else session)
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
+def of_session(session: Callable[..., Any]) -> Callable[[F], F]:
+    """A decorator of a function that runs `in_session`: `session` finds the session in its
+    arguments."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with in_session(session(*args, **kwargs)):
+                return function(*args, **kwargs)
+
+        return run  # type: ignore[return-value]
+
+    return decorate
 
 
 @contextmanager
@@ -168,7 +210,7 @@ def advice(location: str, message: str) -> str | None:
 
 
 def _held() -> Any:
-    source = None if _source is None else _source()
+    source = None if _source is None else _source(_session.get())
     return _received if source is None else source
 
 

@@ -8,7 +8,7 @@ on Spark Connect. Only this subpackage imports PySpark.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.io.session_options import Source, use
 from deltaplane.names import late_names
@@ -82,14 +82,15 @@ _LATER = {
 }
 
 
-def _active_session() -> Source | None:
-    """The options of the active session, for every store that this process opens."""
-    from deltaplane.spark.jvm.store_settings import active_session
+def _settings_of(session: Any) -> Source | None:
+    """The options of the call's session, or else of the active one, for every store that this
+    process opens."""
+    from deltaplane.spark.jvm.store_settings import settings_of
 
-    return active_session()
+    return settings_of(session)
 
 
-use(_active_session)
+use(_settings_of)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(globals(), _LATER)

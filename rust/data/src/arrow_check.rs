@@ -87,6 +87,11 @@ fn start(data: &ArrayData, data_type: ArrowType) -> ArrayDataBuilder {
 }
 
 fn repair(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayData, Fault> {
+    // The first offset of an empty list may be arbitrary: Arrow's Java library in Spark 4.1 leaves
+    // it unset.
+    if data.is_empty() {
+        return Ok(ArrayData::new_empty(data.data_type()));
+    }
     let shown: Vec<Option<usize>> = match data.nulls() {
         Some(nulls) => rows
             .iter()

@@ -32,10 +32,14 @@ pub fn masks(snapshot: &Snapshot, root: &str) -> (SchemaRef, BoxStream<'static, 
     (schema, batches.boxed())
 }
 
-/// A location as a URI: local ones get their scheme.
+/// A location as a percent-encoded URI, to which the log's paths can be appended: local ones get
+/// their scheme.
 fn uri(root: &str) -> String {
-    match root.strip_prefix('/') {
-        Some(_) => format!("file://{}", paths::encode(root)),
+    let Some((scheme, rest)) = root.split_once("://").filter(|_| !root.starts_with('/')) else {
+        return format!("file://{}", paths::encode(root));
+    };
+    match rest.find('/').and_then(|slash| rest.split_at_checked(slash)) {
+        Some((authority, path)) => format!("{scheme}://{authority}{}", paths::encode(path)),
         None => root.to_owned(),
     }
 }
@@ -79,4 +83,21 @@ async fn of_batch(batch: &RecordBatch, vectors: &Vectors, schema: SchemaRef, roo
     let masks = masks.map_err(|e| Error::internal(format!("can't make masks of rows: {e}")))?;
     let columns: Vec<ArrayRef> = vec![Arc::new(LargeStringArray::from(uris)), Arc::new(masks)];
     RecordBatch::try_new(schema, columns).map_err(|e| Error::internal(format!("can't make masks of rows: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn roots_are_encoded_as_paths_of_the_log() {
+        for (root, encoded) in [
+            ("/lake/a b%20", "file:///lake/a%20b%2520"),
+            ("/lake/s3://x", "file:///lake/s3://x"),
+            ("s3://lake", "s3://lake"),
+            ("s3://lake/a b%20/t", "s3://lake/a%20b%2520/t"),
+        ] {
+            assert_eq!(uri(root), encoded);
+        }
+    }
 }

@@ -80,7 +80,7 @@ impl Snapshot {
 
     #[getter]
     fn uri(&self) -> String {
-        self.inner.store().location().to_uri()
+        self.inner.store().location().uri_text()
     }
 
     /// Whether the table's properties want small files put together after a commit.

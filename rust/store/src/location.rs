@@ -1,4 +1,4 @@
-//! Parses a table's location: text → scheme, authority and decoded path, and back. Owns spelling
+//! Parses a table's location: text → scheme, authority and path, and back. Owns spelling
 //! only: it opens nothing, and a location never holds a credential.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use deltaplane_error::{Error, Result};
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The kind of store behind a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,9 +76,6 @@ fn is_admitted(name: &str) -> bool {
     ADMITTED.read().unwrap_or_else(PoisonError::into_inner).contains(name)
 }
 
-/// Characters to escape so that the displayed text parses to the same location.
-const SHOWN: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
-
 /// Characters that other programs' URI parsers (Java's among them) accept unescaped in a path.
 const URI: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -105,7 +102,7 @@ pub struct Location {
     scheme: Scheme,
     /// `s3://bucket`, `abfss://container@account.dfs.core.windows.net`; empty for local and memory.
     base: String,
-    /// Decoded. Local: absolute. Others: no slash at either end.
+    /// Local: absolute. Others: no slash at either end.
     path: String,
     shown: String,
     /// Whether it was written as `s3a://`, Hadoop's spelling of the same place.
@@ -116,13 +113,15 @@ impl Location {
     /// Parses a path or URI.
     ///
     /// A plain path is taken literally (`~`, `%20`, `#` mean themselves) and made absolute against
-    /// the working directory; in URIs the path is percent-decoded. Errors: `InvalidArgument` for an
-    /// unknown scheme, for credentials or a query inside the location, for `..` in an object store.
+    /// the working directory. In an object store the path is the key, literally too, as Hadoop, the
+    /// services' own tools and their SDKs read it. Only the path of a `file:` URI is
+    /// percent-decoded. Errors: `InvalidArgument` for an unknown scheme, for credentials or a query
+    /// inside the location, for `..` in an object store.
     pub fn parse(text: &str) -> Result<Location> {
         Self::from_text(text, true)
     }
 
-    /// Like [`Location::parse`] for text that is already percent-decoded.
+    /// Like [`Location::parse`] for text of which nothing is percent-encoded.
     pub(crate) fn from_decoded(text: &str) -> Result<Location> {
         Self::from_text(text, false)
     }
@@ -148,19 +147,21 @@ impl Location {
             )));
         };
         let s3a = lower == "s3a";
-        let decode = |t: &str| if encoded { decode(t) } else { Ok(t.to_owned()) };
         match scheme {
-            Scheme::Local => Self::local(&decode(file_path(rest)?)?),
-            Scheme::Memory => Self::below(Scheme::Memory, String::new(), &decode(rest)?),
+            Scheme::Local if encoded => Self::local(&decode(file_path(rest)?)?),
+            Scheme::Local => Self::local(file_path(rest)?),
+            Scheme::Memory => Self::below(Scheme::Memory, String::new(), rest),
             scheme => {
-                if encoded && rest.contains('?') {
+                // The text of a query may be a secret, such as a token of Azure.
+                if encoded && rest.split_once('?').is_some_and(|(_, query)| query.contains('=')) {
                     return Err(Error::invalid_argument(format!(
-                        "a {name}:// location takes no query; give tokens and settings as storage options, and write a literal question mark as %3F"
+                        "a {name}:// location takes no query; give tokens and settings as storage options. A key with a question mark and \
+                         an equals sign after it can't be a table's location"
                     )));
                 }
                 let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
                 let base = authority_base(scheme, shown, authority)?;
-                let location = Self::below(scheme, base, &decode(path)?)?;
+                let location = Self::below(scheme, base, path)?;
                 Ok(Location { s3a, ..location })
             }
         }
@@ -186,7 +187,7 @@ impl Location {
         })
     }
 
-    /// A location in an object store, from its base and a decoded path with any extra slashes.
+    /// A location in an object store, from its base and a path with any extra slashes.
     pub(crate) fn below(scheme: Scheme, base: String, path: &str) -> Result<Location> {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
         if parts.contains(&"..") {
@@ -195,11 +196,10 @@ impl Location {
             ));
         }
         let path = parts.join("/");
-        let text = utf8_percent_encode(&path, SHOWN).to_string();
-        let shown = match (scheme, text.is_empty()) {
-            (Scheme::Memory, _) => format!("memory://{text}"),
+        let shown = match (scheme, path.is_empty()) {
+            (Scheme::Memory, _) => format!("memory://{path}"),
             (_, true) => base.clone(),
-            (_, false) => format!("{base}/{text}"),
+            (_, false) => format!("{base}/{path}"),
         };
         Ok(Location {
             scheme,
@@ -221,7 +221,17 @@ impl Location {
         &self.shown
     }
 
-    /// The percent-encoded URI, for other programs: `file:///…`, `s3://bucket/…`.
+    /// The location as a text that parses to it and begins with a scheme: `file:///…`,
+    /// percent-encoded, or `s3://bucket/key`, literal.
+    pub fn uri_text(&self) -> String {
+        match self.scheme {
+            Scheme::Local => self.to_uri(),
+            _ => self.shown.clone(),
+        }
+    }
+
+    /// The percent-encoded URI, for programs that decode it, Java's `URI` among them. Not a text
+    /// for [`Location::parse`].
     pub fn to_uri(&self) -> String {
         let path = utf8_percent_encode(&self.path, URI);
         match self.scheme {
@@ -403,6 +413,28 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    /// Names with characters that URIs escape.
+    const ODD: &[&str] = &[
+        "a%20b",
+        "a b",
+        "a+b",
+        "a#b",
+        "a?b",
+        "a%2Fb",
+        "a%25b",
+        "a%b",
+        "é",
+        "a&b=c",
+        "a[b]{c}^`|",
+        "a:b",
+        "a~b'c\"d",
+        "a*b",
+        "a@b",
+        "a,b;c",
+        "a!b$c(d)",
+        "a%FFb",
+    ];
+
     fn shown(text: &str) -> String {
         Location::parse(text).unwrap().to_string()
     }
@@ -440,7 +472,44 @@ mod tests {
         );
         assert_eq!(shown("hdfs://name-node:8020//x/"), "hdfs://name-node:8020/x");
         assert_eq!(shown("memory:///x/y"), "memory://x/y");
-        assert_eq!(shown("s3://b/a%20b%25"), "s3://b/a b%25");
+    }
+
+    #[test]
+    fn keys_of_object_stores_are_literal() {
+        for base in [
+            "s3://b",
+            "s3a://b",
+            "az://c",
+            "abfss://c@acc.dfs.core.windows.net",
+            "gs://b",
+            "hdfs://n:8020",
+        ] {
+            for name in ODD {
+                let location = Location::parse(&format!("{base}/{name}/t")).unwrap();
+                assert_eq!(location.path(), format!("{name}/t"), "{base}");
+                assert_eq!(Location::parse(location.as_str()).unwrap(), location, "{base}");
+                assert_eq!(Location::parse(&location.uri_text()).unwrap(), location, "{base}");
+                let decoded = decode(&location.to_uri()).unwrap();
+                assert_eq!(decoded, location.as_str(), "{base}");
+            }
+        }
+        assert_eq!(Location::parse("memory://a%20b").unwrap().path(), "a%20b");
+    }
+
+    #[test]
+    fn a_path_in_a_log_is_the_decoded_uri() {
+        for name in ODD {
+            let written = Location::parse(&format!("s3a://b/{name}/f")).unwrap();
+            let logged = decode(&written.to_uri()).unwrap();
+            assert_eq!(Location::from_decoded(&logged).unwrap(), written, "{name}");
+            let local = Location::parse(&format!("/b/{name}/f")).unwrap();
+            assert_eq!(Location::parse(&local.to_uri()).unwrap(), local, "{name}");
+            assert_eq!(
+                Location::from_decoded(&format!("file:/b/{name}/f")).unwrap(),
+                local,
+                "{name}"
+            );
+        }
     }
 
     #[test]
@@ -464,7 +533,7 @@ mod tests {
         ] {
             let location = Location::parse(text).unwrap();
             assert_eq!(Location::parse(location.as_str()).unwrap(), location, "{text}");
-            assert_eq!(Location::parse(&location.to_uri()).unwrap(), location, "{text}");
+            assert_eq!(Location::parse(&location.uri_text()).unwrap(), location, "{text}");
         }
         assert_eq!(Location::parse("/a b%").unwrap().to_uri(), "file:///a%20b%25");
     }
@@ -483,7 +552,7 @@ mod tests {
             "s3://user:hunter2hunter2@b/x",
             "az://c/x?sig=hunter2hunter2",
             "abfss://c:hunter2hunter2@acc/x",
-            "s3://b/%FF",
+            "file:///%FF",
         ] {
             let e = Location::parse(text).unwrap_err();
             assert_eq!(e.kind(), deltaplane_error::Kind::InvalidArgument, "{text}");

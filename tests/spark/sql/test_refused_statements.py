@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DATABASE = "refused_statements"
+# Spark's own conditions of statements in the list, where Spark 4.1 has others.
+OF_SPARK_4_1 = {
+    "DELETE FROM t WHERE id IN ()": "PARSE_SYNTAX_ERROR",
+    "DELETE FROM t WHERE _metadata.nope = 'x'": "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+    "ALTER TABLE t ADD CONSTRAINT c CHECK (max(id) OVER () > 1)": "_LEGACY_ERROR_TEMP_1034",
+    "ALTER TABLE t ADD CONSTRAINT c CHECK (row_number() OVER (ORDER BY id) > 1)": "_LEGACY_ERROR_TEMP_1034",
+}
 BY_NAME = "USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 SETUP = f"""
 CREATE TABLE t (id int, v string) USING delta
@@ -165,6 +172,8 @@ def test_statements_are_refused_with_the_conditions_of_delta_spark(
     assert len(versions) > 5
     differs = {}
     for condition, statement in GROUPS[group]:
+        if spark.version.startswith("4.1."):
+            condition = OF_SPARK_4_1.get(statement, condition)
         actual = condition_of(spark, filled(statement, paths))
         if actual != condition:
             differs[statement] = f"{actual} instead of {condition}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -19,6 +19,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     VersionNotFoundError,
 )
+from deltaplane.io.session_options import in_session
 from deltaplane.spark.errors.error_conditions import spark_condition
 
 __all__ = ["as_sparks", "with_condition", "with_spark_errors"]
@@ -130,11 +131,21 @@ def with_spark_errors(cls: type[T]) -> type[T]:
     return cls
 
 
+def _session(owner: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The session of a call: its argument of a class method, else the object's or its table's."""
+    if isinstance(owner, type):
+        return kwargs.get("sparkSession", args[0] if args else None)
+    frame, table = getattr(owner, "_frame", None), getattr(owner, "_table", None)
+    own = getattr(owner, "_spark", None) or getattr(frame, "sparkSession", None)
+    return own or getattr(table, "_spark", None)
+
+
 def _with_delta_errors(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return method(self, *args, **kwargs)
+            with in_session(_session(self, args, kwargs)):
+                return method(self, *args, **kwargs)
         except DeltaError as e:
             owner = self if isinstance(self, type) else type(self)
             made = as_sparks(e, f"{owner.__name__}.{method.__name__}")

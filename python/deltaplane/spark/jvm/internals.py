@@ -150,7 +150,7 @@ def held_table(spark: Any, name: str) -> tuple[str, str] | None:
     table = _held(spark, name)
     if table is None or not table.provider().isDefined() or not table.storage().locationUri().isDefined():
         return None
-    return str(table.provider().get()), str(table.storage().locationUri().get().toString())
+    return str(table.provider().get()), _path_text(spark, table.storage().locationUri().get())
 
 
 def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
@@ -165,8 +165,13 @@ def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
     provider, location = table.provider(), table.storage().locationUri()
     return (
         str(provider.get()) if provider.isDefined() else "hive",
-        str(location.get().toString()) if location.isDefined() else None,
+        _path_text(spark, location.get()) if location.isDefined() else None,
     )
+
+
+def _path_text(spark: Any, uri: Any) -> str:
+    """A catalog's URI in Hadoop's notation, in which nothing is percent-encoded."""
+    return str(spark._jvm.org.apache.hadoop.fs.Path(uri).toString())
 
 
 def held_property(spark: Any, name: str, key: str) -> str | None:
@@ -176,17 +181,17 @@ def held_property(spark: Any, name: str, key: str) -> str | None:
     return str(value.get()) if value is not None and value.isDefined() else None
 
 
-def delete_folder(spark: Any, uri: str) -> None:
-    """Deletes a folder in one of Spark's file systems, with its contents."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(uri)
+def delete_folder(spark: Any, location: str) -> None:
+    """Deletes a folder, named in Hadoop's notation, with its contents."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(location)
     path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
 
 
-def move_folder(spark: Any, uri: str, to: str) -> bool:
+def move_folder(spark: Any, location: str, to: str) -> bool:
     """Moves a folder in one of Spark's file systems to a free location; returns whether it
     succeeded."""
     paths = spark._jvm.org.apache.hadoop.fs
-    old, new = paths.Path(uri), paths.Path(to)
+    old, new = paths.Path(location), paths.Path(to)
     files = old.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
     return not files.exists(new) and bool(files.rename(old, new))
 

@@ -12,27 +12,38 @@ from deltaplane.io.hadoop_settings import is_hadoops
 from deltaplane.io.log_store import is_registered
 from deltaplane.io.storage_options import TableUri, VersionLike, location_text, storage_options_text, version_arguments
 
-__all__ = ["absolute_location", "size_of", "split_options", "version_of"]
+__all__ = ["absolute_location", "hadoop_location", "size_of", "split_options", "version_of"]
 
 
 def absolute_location(path: TableUri) -> str:
-    """The absolute location, since workers run in other directories than the driver.
+    """The absolute location, since workers run in other directories than the driver. The text is
+    one of Spark's: no part of it is percent-encoded, not even after `file:`.
 
     Raises:
         UnsupportedFeatureError: a location of a registered log store, which exists only in this
             process.
 
-    >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t")
-    ('s3://bucket/table', '/t')
+    >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t"), absolute_location("file:/lake/a%20b")
+    ('s3://bucket/table', '/t', '/lake/a%20b')
     """
-    text = location_text(path)
+    text = hadoop_location(location_text(path))
     if is_registered(text):
         raise UnsupportedFeatureError(
             f"Spark can't work on {text}: its log store is registered in this process, and Spark's tasks run in others; "
             "use DeltaTable and write_deltalake without Spark",
             table=text,
         )
-    return text if "://" in text or text.startswith("file:") else os.path.abspath(text)
+    return text if "://" in text else os.path.abspath(text)
+
+
+def hadoop_location(text: str) -> str:
+    """A location in Hadoop's notation as the core's: a path of the local disk without its scheme.
+
+    >>> hadoop_location("file:///lake/a%20b"), hadoop_location("s3a://lake/a%20b")
+    ('/lake/a%20b', 's3a://lake/a%20b')
+    """
+    local = re.fullmatch(r"file:(?://(?:localhost)?)?(/.*)", text, re.DOTALL)
+    return text if local is None else local[1]
 
 
 def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int | None, int | None]:

@@ -20,7 +20,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.io.storage_options import storage_options_text
 from deltaplane.spark.jvm.internals import Jvm, delete_folder, held_entry, held_property, held_table, move_folder
-from deltaplane.spark.jvm.location import absolute_location
+from deltaplane.spark.jvm.location import absolute_location, hadoop_location
 from deltaplane.spark.jvm.schema import shown
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ def drop_held(spark: SparkSession, name: str, reads: Sequence[str]) -> None:
     kind, location = held
     if location is not None:
         root = shown_path(location).rstrip("/") + "/"
-        if any(shown_path(file).startswith(root) for file in reads):
+        # Spark gives the files of a frame as URIs.
+        if any(shown_path(unquote(file)).startswith(root) for file in reads):
             raise InvalidArgumentError(
                 f"the rows are read from the table {name} itself, which has the format {kind} and would be dropped first: write "
                 "them under another name, then rename it"
@@ -322,18 +323,22 @@ def _columns(schema: Any) -> list[tuple[str, str]]:
     return [(field["name"].lower(), json.dumps(shown(field["type"]))) for field in schema["fields"]]
 
 
-def shown_path(uri: str) -> str:
-    """A location in Spark's notation; local ones as paths."""
-    return unquote(uri.removeprefix("file:").removeprefix("//")) if uri.startswith("file:/") else uri
+def shown_path(text: str) -> str:
+    """A location in Hadoop's notation, in which nothing is percent-encoded; local ones as paths.
+
+    >>> shown_path("file:/lake/a%20b"), shown_path("s3a://lake/a%20b")
+    ('/lake/a%20b', 's3a://lake/a%20b')
+    """
+    return hadoop_location(text)
 
 
 def hadoop_path(uri: str) -> str:
-    """A location in Hadoop's notation.
+    """A table's URI in Hadoop's notation.
 
-    >>> hadoop_path("file:///lake/t"), hadoop_path("s3://lake/t")
-    ('file:/lake/t', 's3://lake/t')
+    >>> hadoop_path("file:///lake/a%20t"), hadoop_path("/lake/t"), hadoop_path("s3://lake/a%20t")
+    ('file:/lake/a t', 'file:/lake/t', 's3://lake/a%20t')
     """
-    path = shown_path(uri)
+    path = unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
     return f"file:{path}" if path.startswith("/") else path
 
 

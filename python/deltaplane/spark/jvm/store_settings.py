@@ -15,18 +15,23 @@ from deltaplane.io.credentials import provider_name
 from deltaplane.io.hadoop_settings import SECRETS, Store, chosen, store_of
 from deltaplane.io.storage_options import storage_options_text
 
-__all__ = ["SETTING", "active_session", "file_system_class", "hold_options", "release_options"]
+__all__ = ["SETTING", "file_system_class", "hold_options", "release_options", "settings_of"]
 
 # The beginning of settings of a session whose rest is a storage option.
 SETTING = "spark.deltaplane.storage."
 # The setting by which copies of a session find the options that its Python side holds.
 _HELD = "spark.deltaplane.optionsId"
-_BEGINNINGS = {"s3a": ("fs.s3a.", "fs.s3."), "azure": ("fs.azure.",), "gs": ("fs.gs.", "google.cloud.auth.")}
+_OWN = "spark.deltaplane."
+# What is asked of a configuration with one call: settings of `fs.s3a.` and of EMR's `fs.s3.`.
+_BEGINNINGS = {"s3a": ("fs.s3",), "azure": ("fs.azure.",), "gs": ("fs.gs.", "google.cloud.auth.")}
 _SECRET_FILES = "hadoop.security.credential.provider.path"
 
 _options: dict[str, dict[str, str]] = {}
 # Providers by the store's bucket or account and the class: each is asked once for all tables.
 _providers: dict[tuple[str, str, str], Any] = {}
+# The JVM's gateway and its writer of JSON, which takes longer to make than all questions of a
+# store.
+_writer: tuple[Any, Any] | None = None
 
 
 def hold_options(spark: Any, options: Mapping[str, object] | None) -> None:
@@ -60,9 +65,9 @@ def file_system_class(spark: Any, scheme: str) -> str | None:
         return None
 
 
-def active_session() -> SessionOptions | None:
-    """The options of the active Spark session, or of the first one; None in a task and
-    in a process without a session."""
+def settings_of(spark: Any = None) -> SessionOptions | None:
+    """The options of a Spark session, or else of the active or the first one; None in a task and in
+    a process without a session."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -70,6 +75,8 @@ def active_session() -> SessionOptions | None:
         return None
     from pyspark.sql import SparkSession
 
+    if getattr(spark, "_jsparkSession", None) is not None and getattr(spark.sparkContext, "_jsc", None) is not None:
+        return SessionOptions(spark)
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     return None if session is None else SessionOptions(session)
 
@@ -92,8 +99,9 @@ class SessionOptions:
 
     def options(self) -> Mapping[str, str]:
         """The session's storage options: those of `enable`, then the settings that name one."""
-        held = _options.get(str(self._conf.get(_HELD, "")), {})
-        return {**self._with_prefix(SETTING), **held}
+        own = {_OWN + key: value for key, value in self._with_prefix(_OWN).items()}
+        named = {key.removeprefix(SETTING): value for key, value in own.items() if key.startswith(SETTING)}
+        return {**named, **_options.get(own.get(_HELD, ""), {})}
 
     def provider(self, location: str, java_class: str) -> str:
         """The name of a provider that asks Hadoop's class."""
@@ -107,8 +115,7 @@ class SessionOptions:
 
     def _with_prefix(self, prefix: str) -> dict[str, str]:
         """The settings with a prefix, without it, in one call each to collect and to read them."""
-        mapper = self._spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        text = mapper.writeValueAsString(self._conf.getPropsWithPrefix(prefix))
+        text = _mapper(self._spark).writeValueAsString(self._conf.getPropsWithPrefix(prefix))
         return {str(key): str(value) for key, value in json.loads(text).items()}
 
     def _has_secret_files(self, settings: Mapping[str, str], store: Store) -> bool:
@@ -123,6 +130,15 @@ class SessionOptions:
         conf = self._spark._jvm.org.apache.hadoop.fs.s3a.S3AUtils.propagateBucketOptions(self._conf, store.bucket)
         secrets = {name: conf.getPassword(name) for name in SECRETS}
         return {name: "".join(secret) for name, secret in secrets.items() if secret is not None}
+
+
+def _mapper(spark: Any) -> Any:
+    """The JVM's writer of JSON."""
+    global _writer
+    gateway = spark.sparkContext._gateway
+    if _writer is None or _writer[0] is not gateway:
+        _writer = gateway, spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    return _writer[1]
 
 
 def _of_java(spark: Any, store: Store, java_class: str) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from deltaplane import _native, expr
 from deltaplane.arguments import checked
 from deltaplane.expr import Predicate, columns_of
+from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.spark.datasource.time_travel import asked_version
 from deltaplane.spark.jvm.location import absolute_location, split_options
@@ -23,6 +24,7 @@ __all__ = ["plan"]
 
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
+@of_session(lambda spark, *_, **__: spark)
 def plan(
     spark: SparkSession,
     path: TableUri,

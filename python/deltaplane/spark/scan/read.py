@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.spark.datasource.session import portable_reader
 from deltaplane.spark.datasource.time_travel import asked_version, reaches_beyond, refuse_after_newest
@@ -58,6 +59,7 @@ _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
 
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
+@of_session(lambda spark, *_, **__: spark)
 def read(
     spark: SparkSession,
     path: TableUri,
@@ -124,6 +126,7 @@ def read(
 
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
+@of_session(lambda spark, *_, **__: spark)
 def read_changes(
     spark: SparkSession,
     path: TableUri,
@@ -192,6 +195,7 @@ def read_changes(
 
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
+@of_session(lambda spark, *_, **__: spark)
 def create_or_replace_temp_view(
     spark: SparkSession,
     name: str,
@@ -222,6 +226,7 @@ def create_or_replace_temp_view(
     live_frame(spark, path, options, distributed_plan).createOrReplaceTempView(name)
 
 
+@of_session(lambda spark, *_, **__: spark)
 def live_frame(
     spark: SparkSession,
     path: TableUri,

@@ -24,7 +24,7 @@ from deltaplane import spark as dp
 from deltaplane.exceptions import DeltaError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.syntax import Token
-from deltaplane.io.session_options import overriding
+from deltaplane.io.session_options import in_session, overriding
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.spark.datasource.session import session_text
@@ -272,7 +272,7 @@ def sql(spark: SparkSession, text: str, storage_options: Mapping[str, str] | Non
         raise UnsupportedFeatureError(
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
-    with overriding(storage_options):
+    with in_session(spark), overriding(storage_options):
         return _sql_with(spark, text, lambda: _of_spark(spark, text))
 
 
@@ -642,7 +642,10 @@ def _patch() -> None:
             return
 
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return (ours if _is_enabled(session(self)) else original)(self, *args, **kwargs)
+            if not _is_enabled(session(self)):
+                return original(self, *args, **kwargs)
+            with in_session(session(self)):
+                return ours(self, *args, **kwargs)
 
         setattr(owner, name, method)
 

@@ -6,6 +6,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
 from deltaplane.report.describe import clustering_columns
 from deltaplane.schema import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
+from deltaplane.spark.jvm.names import hadoop_path
 from deltaplane.statements.common.types import LENGTHS
 from deltaplane.statements.like import OWN_PROPERTIES
 from deltaplane.table.ddl_types import type_text
@@ -34,7 +35,7 @@ def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
     if metadata.description:
         text += f"COMMENT {_text(metadata.description)}\n"
     if not managed:
-        text += f"LOCATION {_text(table.table_uri)}\n"
+        text += f"LOCATION {_text(hadoop_path(table.table_uri))}\n"
     own_properties = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
     if own_properties:
         pairs = ",\n  ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(own_properties.items()))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
 from deltaplane.spark.datasource.session import portable_stream_reader
 from deltaplane.spark.datasource.stream_columns import FollowedTable
@@ -39,6 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
+@of_session(lambda spark, *_, **__: spark)
 def read_stream(
     spark: SparkSession, path: TableUri, options: Mapping[str, Any] | None = None, **stream_options: Any
 ) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri, storage_options_text
 from deltaplane.properties import CommitOperation
 from deltaplane.spark.datasource.session import register
@@ -35,6 +36,7 @@ Batch = Callable[["DataFrame", tuple[str, int]], object]
 
 
 @checked(options="Mapping | None")
+@of_session(lambda df, *_, **__: df.sparkSession)
 def write_stream(
     df: DataFrame,
     path: TableUri,
@@ -129,6 +131,7 @@ def write_stream(
 
 
 @checked(options="Mapping | None")
+@of_session(lambda df, *_, **__: df.sparkSession)
 def foreach_batch(
     df: DataFrame,
     function: Batch,

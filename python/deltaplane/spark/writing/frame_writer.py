@@ -13,6 +13,7 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.commands.row_rules import not_selected
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
+from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
 from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
 from deltaplane.spark.execution.jobs import judged, run_tasks
@@ -73,6 +74,7 @@ def write(
     **more: Unpack[FrameWriteOptions],
 ) -> DryRun: ...
 @checked(options="Mapping | None", read_version="object")
+@of_session(lambda df, *_, **__: df.sparkSession)
 def write(
     df: DataFrame,
     path: TableUri,

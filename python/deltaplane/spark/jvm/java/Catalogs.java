@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -40,7 +41,7 @@ public final class Catalogs {
       found.add("tracked");
       for (Iterator i = iterator(catalog.listPartitions(identifier, Option.empty())); i.hasNext(); ) {
         CatalogTablePartition one = (CatalogTablePartition) i.next();
-        StringBuilder line = new StringBuilder("partition\0").append(one.location());
+        StringBuilder line = new StringBuilder("partition\0").append(new Path(one.location()));
         Map spec = CollectionConverters.asJava((scala.collection.Map) one.spec());
         for (Iterator of = spec.entrySet().iterator(); of.hasNext(); ) {
           Map.Entry value = (Map.Entry) of.next();

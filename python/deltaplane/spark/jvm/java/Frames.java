@@ -3,6 +3,7 @@
 package deltaplane;
 
 import java.lang.ref.WeakReference;
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -46,7 +47,7 @@ public final class Frames {
   // queries read one version.
   public DeltaplaneFileIndex index(
       BiFunction python, SparkSession session, String name, String root, String partitions, boolean pinned) {
-    Seq roots = PythonUtils.toSeq(Collections.singletonList(new Path(root))).toSeq();
+    Seq roots = PythonUtils.toSeq(Collections.singletonList(new Path(URI.create(root)))).toSeq();
     return new DeltaplaneFileIndex(python, session.sparkContext(), name, roots, struct(partitions), pinned);
   }
 

@@ -4,11 +4,13 @@
 package deltaplane;
 
 import java.lang.reflect.Field;
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.Locale;
 import java.util.Map;
 import java.util.function.BiFunction;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext$;
@@ -215,7 +217,7 @@ public final class Relations extends Rule {
     parts.add("spark_catalog");
     parts.add(database);
     parts.add(name);
-    return table.storage().locationUri().get().toString();
+    return new Path((URI) table.storage().locationUri().get()).toString();
   }
 
   private String at(RelationTimeTravel travel) {

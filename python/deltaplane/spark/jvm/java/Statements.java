@@ -10,6 +10,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -43,7 +44,11 @@ public final class Statements {
     LogicalPlan of = plan;
     while (of instanceof UnresolvedWith) of = ((UnresolvedWith) of).child();
     boolean command = of instanceof Command || of.getClass().getSimpleName().contains("Statement");
-    made.found.add("plan\0" + of.getClass().getSimpleName() + "\0" + (command ? "command" : ""));
+    String kind = of.getClass().getSimpleName();
+    // Before Spark 4.2 this command holds its names as identifiers, and has no children.
+    boolean like = kind.equals("CreateTableLikeCommand");
+    made.found.add("plan\0" + (like ? "CreateTableLike" : kind) + "\0" + (command ? "command" : ""));
+    for (int i = 0; like && i < 2; i++) made.name("target", of, ((TableIdentifier) of.productElement(i)).nameParts());
     made.plan(plan, new HashSet());
     return (String[]) made.found.toArray(new String[0]);
   }
