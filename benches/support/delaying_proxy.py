@@ -75,8 +75,8 @@ def rounds(requests: Sequence[Recorded]) -> int:
 
 
 class DelayingProxy:
-    """A proxy for the server at `endpoint`, while this object lives. Requests outside of `begin` and
-    `end` are passed on without delay."""
+    """A proxy for the server at `endpoint`, while this object lives. Requests outside of `begin`
+    and `end` are passed on without delay."""
 
     def __init__(self, endpoint: str) -> None:
         command = [sys.executable, __file__, endpoint]
@@ -104,16 +104,16 @@ class DelayingProxy:
 
 
 def _started(listing: bytes, path: str) -> bytes:
-    """A listing of Azurite from the name on that Azure's parameter `startFrom` gives: Azurite ignores
-    it, and deltalake refuses earlier names."""
+    """A listing of Azurite from the name on that Azure's parameter `startFrom` gives: Azurite
+    ignores it, and deltalake refuses earlier names."""
     first = parse_qs(urlsplit(path).query).get("startFrom", [""])[0]
     if not first:
         return listing
 
-    def kept(blob: re.Match[bytes]) -> bytes:
+    def retained(blob: re.Match[bytes]) -> bytes:
         return blob[0] if unescape(blob[1].decode()) >= first else b""
 
-    return re.sub(rb"<Blob><Name>(.*?)</Name>.*?</Blob>", kept, listing, flags=re.DOTALL)
+    return re.sub(rb"<Blob><Name>(.*?)</Name>.*?</Blob>", retained, listing, flags=re.DOTALL)
 
 
 class _Record:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
-from deltaplane.expr.constants import computed, of_text
+from deltaplane.expr.duckdb_values import computed, of_text
 from deltaplane.expr.functions.collections import field_of
 from deltaplane.expr.registry import ENTRIES, Entry, Function
 from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Variable

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.constants import computed
+from deltaplane.expr.duckdb_values import computed
 from deltaplane.expr.java_float import over_digits, plain, varying, written
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
 from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text

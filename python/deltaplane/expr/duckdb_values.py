@@ -1,18 +1,22 @@
-"""Evaluation in DuckDB: a connection, values in and out, and its errors converted to Spark's.
+"""Evaluation in DuckDB: a connection, values in and out, constants, and its errors converted to
+Spark's.
 
-Uses no expression and no table.
+Uses no table.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.arrow_compat import plain
-from deltaplane.expr.typed import END
-from deltaplane.expr.types import SparkType
+from deltaplane.expr.typed import END, Typed
+from deltaplane.expr.types import SparkType, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,6 +101,9 @@ _LIMITS = {
     "maximum total string size": "a result has more than 2 GiB of text at once, which is too much for the embedded engine: take "
     "fewer rows or shorter texts, or use the Spark engine for it",
 }
+
+# A constant is computed on a connection of its thread.
+_connections = threading.local()
 
 
 def connect(**config: str | bool | int | float | list[str]) -> Any:
@@ -235,3 +242,44 @@ def _filled(template: str, groups: dict[str, str]) -> str:
         # Decimal types have the same name except for case.
         to=_NAMES.get(to, to.lower() if "(" in to else "a number"),
     )
+
+
+def of_text(to: SparkType, sql: str) -> str:
+    """A typed constant from its text, which `sql` computes; binary text is hexadecimal."""
+    if to.name == "string":
+        return sql
+    return f"from_hex({sql})" if to.name == "binary" else f"CAST({sql} AS {to.duck})"
+
+
+def computed(value: Typed) -> Typed:
+    """The value as a literal, if it is a constant whose computation could fail and doesn't.
+
+    A constant that fails stays as it is: it fails only where a row needs it.
+    """
+    if not (value.constant and value.throws) or value.partial or not (value.type.atomic or value.type.interval):
+        return value
+    sql = _literal(value.sql, value.type)
+    return value if sql is None else Typed(value.type, sql, constant=True, name=value.name)
+
+
+@lru_cache(maxsize=1024)
+def _literal(sql: str, data_type: SparkType) -> str | None:
+    shown = f"hex({sql})" if data_type.name == "binary" else f"CAST({sql} AS VARCHAR)"
+    try:
+        result = _connection().execute(f"SELECT {shown}").fetchone()[0]
+    except UnsupportedExpressionError:
+        return None
+    except Exception as e:
+        import duckdb
+
+        if not isinstance(e, duckdb.Error):
+            raise
+        return None
+    return f"CAST(NULL AS {data_type.duck})" if result is None else of_text(data_type, text(result))
+
+
+def _connection() -> Any:
+    # A process that was forked must not use its parent's connection.
+    if getattr(_connections, "process", None) != os.getpid():
+        _connections.process, _connections.connection = os.getpid(), connect()
+    return _connections.connection

@@ -54,7 +54,7 @@ class Binding(ABC):
 
     `can_fail` tells whether evaluating any value can fail for a row, `filters_can_fail` whether a
     condition can: DuckDB may evaluate a condition on rows that another condition excludes, but
-    evaluates any other value only where it stands.
+    evaluates any other value only at its place.
     """
 
     def __init__(self, cursor: Cursor, context: Context) -> None:

@@ -66,8 +66,8 @@ def parquet_scan(connection: Any, source: Source, rows: DeltaSource, conditions:
     )
     listed = ", ".join(map(text, files))
     outputs = ", ".join(["CAST(NULL AS TINYINT) AS r", *(f"{_value(id, t)} AS {id}" for id, _, t in wanted if t)])
-    given = f", schema = MAP {{{schema}}}" if wanted else ""
-    return f"SELECT {outputs} FROM read_parquet([{listed}]{given})"
+    parameter = f", schema = MAP {{{schema}}}" if wanted else ""
+    return f"SELECT {outputs} FROM read_parquet([{listed}]{parameter})"
 
 
 def _stored_names(table: DeltaTable) -> dict[str, str] | None:
@@ -76,10 +76,9 @@ def _stored_names(table: DeltaTable) -> dict[str, str] | None:
     snapshot = table._snapshot
     uri = snapshot.uri
     local = uri.startswith(("file://", "/"))
-    features = {*(table.protocol().reader_features or ())}
     if not local or snapshot.may_have_vectors() or table.metadata().partition_columns:
         return None
-    if snapshot.column_mapping == "id" or any(feature.startswith("typeWidening") for feature in features):
+    if snapshot.column_mapping == "id":
         return None
     mapped = snapshot.column_mapping == "name"
     fields = snapshot.schema.to_value()["fields"]
@@ -91,12 +90,12 @@ def _same_meaning(connection: Any, files: Sequence[str], stored: Mapping[str, Sp
     that a file lacks are null."""
     if not stored:
         return True
-    found = connection.execute(
+    facts = connection.execute(
         "SELECT DISTINCT name, type, coalesce(converted_type, ''), coalesce(logical_type, ''), scale, precision "
         f"FROM parquet_schema([{', '.join(map(text, files))}]) "
         f"WHERE num_children IS NULL AND name IN ({', '.join(map(text, stored))})"
     ).fetchall()
-    for name, physical, converted, logical, scale, precision in found:
+    for name, physical, converted, logical, scale, precision in facts:
         data_type = stored[name]
         types, annotations = _STORED[data_type.name]
         if not re.fullmatch(types, physical) or not re.fullmatch(annotations, converted):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deltaplane.expr.constants import of_text
+from deltaplane.expr.duckdb_values import of_text
 from deltaplane.expr.syntax import Cast, Literal, Syntax
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import BYTE, SparkType

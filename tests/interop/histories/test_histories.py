@@ -28,7 +28,7 @@ KEPT, DELETED = 98_000_000, 98_000_001
 
 
 @pytest.fixture(scope="module")
-def told() -> Iterator[dict[str, object]]:
+def results() -> Iterator[dict[str, object]]:
     """The figures of all races, for the proof."""
     collected: dict[str, object] = {}
     yield collected
@@ -62,28 +62,30 @@ def raced(leaders: Sequence[Engine], others: Sequence[Engine], count: int, seed:
     return recorder
 
 
-def test_deltalake_and_we_on_s3(tmp_path: Path, told: dict[str, object]) -> None:
+def test_deltalake_and_we_on_s3(tmp_path: Path, results: dict[str, object]) -> None:
     with versitygw(tmp_path) as server:
         table = f"{server.new_bucket()}/t"
         write_deltalake(table, rows(0, 0), storage_options=server.options)
         ours, theirs = Ours(table, server.options), DeltaRs(table, server.options)
         recorder = raced([ours, theirs, ours, theirs], [], ON_S3)
-        told["deltaplane and deltalake on S3"] = check(recorder, tmp_path)
+        results["deltaplane and deltalake on S3"] = check(recorder, tmp_path)
 
 
-def test_delta_spark_and_we_on_a_local_disk(delta_spark: DeltaSpark, tmp_path: Path, told: dict[str, object]) -> None:
+def test_delta_spark_and_we_on_a_local_disk(
+    delta_spark: DeltaSpark, tmp_path: Path, results: dict[str, object]
+) -> None:
     table = str(tmp_path / "t")
     write_deltalake(table, rows(0, 0))
     recorder = raced([Spark(table, delta_spark)], [Ours(table), Ours(table)], ON_SPARK)
-    told["deltaplane and delta-spark on a local disk"] = check(recorder, tmp_path)
+    results["deltaplane and delta-spark on a local disk"] = check(recorder, tmp_path)
 
 
-def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path, told: dict[str, object]) -> None:
+def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path, results: dict[str, object]) -> None:
     with SERVERS["hdfs"](tmp_path) as server:
         table = f"{server.new_bucket()}/t"
         write_deltalake(table, rows(0, 0))
         recorder = raced([Spark(table, delta_spark)], [Ours(table), Ours(table)], ON_SPARK)
-        told["deltaplane and delta-spark on HDFS"] = check(recorder, tmp_path)
+        results["deltaplane and delta-spark on HDFS"] = check(recorder, tmp_path)
 
 
 class Overwriting(Folder):
@@ -94,7 +96,7 @@ class Overwriting(Folder):
         return True
 
 
-def test_a_store_that_overwrites_commits_is_found(tmp_path: Path, told: dict[str, object]) -> None:
+def test_a_store_that_overwrites_commits_is_found(tmp_path: Path, results: dict[str, object]) -> None:
     register_log_store("overwriting", Overwriting)
     options = {"folder": str(tmp_path)}
     verdicts = []
@@ -106,7 +108,7 @@ def test_a_store_that_overwrites_commits_is_found(tmp_path: Path, told: dict[str
         if verdicts[-1] == "Illegal":
             break
     assert verdicts[-1] == "Illegal", verdicts
-    told["races until the planted lost update was found"] = len(verdicts)
+    results["races until the planted lost update was found"] = len(verdicts)
 
 
 @pytest.fixture(scope="module")

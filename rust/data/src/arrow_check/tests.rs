@@ -149,13 +149,13 @@ fn keys_views_runs_and_offsets_beyond_their_values_are_refused() {
 
 #[test]
 fn offset_of_an_empty_list_may_be_unset() {
-    let of = |item: ArrowType| ArrowType::List(Arc::new(Field::new("element", item, true)));
-    let unset = ArrayData::builder(of(ArrowType::Int32))
+    let list_of = |item: ArrowType| ArrowType::List(Arc::new(Field::new("element", item, true)));
+    let unset = ArrayData::builder(list_of(ArrowType::Int32))
         .len(0)
         .add_buffer(Buffer::from_slice_ref([-189_153_672]))
         .add_child_data(ArrayData::new_empty(&ArrowType::Int32));
     let unset = unsafe { unset.skip_validation(true) }.build().unwrap();
-    let outer = ArrayData::builder(of(of(ArrowType::Int32)))
+    let outer = ArrayData::builder(list_of(list_of(ArrowType::Int32)))
         .len(1)
         .add_buffer(Buffer::from_slice_ref([0, 0]))
         .add_child_data(unset);

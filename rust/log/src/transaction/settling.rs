@@ -1,5 +1,5 @@
-//! The end of a commit to an object store: its checksum is put, and its time and tag are read, while
-//! the caller goes on. The commit is durable; nothing of this can fail it.
+//! The end of a commit to an object store: its checksum is put, and its time and tag are read,
+//! while the caller continues. The commit is durable; nothing of this can fail it.
 
 use bytes::Bytes;
 use deltaplane_protocol::checksum::VersionChecksum;
