@@ -258,7 +258,7 @@ impl Location {
     }
 
     /// Whether it was written as `s3a://`: the same place, but another key in a lock table.
-    pub(crate) fn is_s3a(&self) -> bool {
+    pub fn is_s3a(&self) -> bool {
         self.s3a
     }
 

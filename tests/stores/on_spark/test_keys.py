@@ -29,8 +29,6 @@ def test_a_text_is_one_place_for_hadoop_and_deltaplane(tmp_path: Path) -> None:
         settings = {
             **hadoops(server),
             "spark.driver.extraClassPath": ":".join(map(str, [*hadoop_aws_jars(), *delta_jars()])),
-            # As on EMR: logs of deltaplane's shallow clones name files by `s3://`.
-            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.sql.shuffle.partitions": "1",

@@ -343,9 +343,13 @@ fn named(source: &Store, mut add: Add) -> Result<NewFile> {
 fn hadoop_uri(source: &Store) -> String {
     let uri = source.location().to_uri();
     let uri = uri.trim_end_matches('/');
-    match uri.strip_prefix("file://") {
-        Some(path) => format!("file:{path}"),
-        None => uri.to_owned(),
+    if let Some(path) = uri.strip_prefix("file://") {
+        return format!("file:{path}");
+    }
+    match uri.strip_prefix("s3://") {
+        // Hadoop has no file system for `s3:` by default.
+        Some(key) if source.location().is_s3a() => format!("s3a://{key}"),
+        _ => uri.to_owned(),
     }
 }
 
