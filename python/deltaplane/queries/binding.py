@@ -122,7 +122,8 @@ class Binding(ABC):
         return Value(typed, frozenset().union(*(v.uses for v in bound)), call)
 
     def _note(self, typed: Typed) -> None:
-        self.can_fail |= typed.throws or typed.partial
+        # DuckDB's rules move a part that fails out of TRY.
+        self.can_fail |= typed.throws or typed.partial or "TRY(" in typed.sql
 
     def _fails(self, value: Value) -> bool:
         """Whether a value, or a column that it uses, can fail for a row."""

@@ -53,7 +53,7 @@ _MOVING_CONDITIONS = frozenset(
     """
     common_aggregate common_subplan compressed_materialization cte_filter_pusher cte_inlining duplicate_groups
     filter_pullup filter_pushdown join_elimination join_filter_pushdown late_materialization materialized_cte
-    outer_join_simplification redundant_order_keys regex_range reorder_filter row_group_pruner statistics_propagation
+    outer_join_simplification redundant_order_keys regex_range reorder_filter row_group_pruner
     """.split()
 )
 
