@@ -109,7 +109,6 @@ QUERIES = [
     "SELECT TRY_CAST(k AS INT) AS a, TRY_CAST(k AS INT) + 1 AS b, TRY_CAST(k AS DATE) AS c FROM sales WHERE TRY_CAST(k AS INT) IS NULL",
     "SELECT try_divide(id, i) AS a, try_divide(id, i) + 1 AS b FROM sales WHERE try_divide(id, i) < 5",
     "SELECT id FROM (SELECT id, i FROM sales WHERE i <> 0) t WHERE 100 / i > 10",
-    "SELECT id FROM (SELECT id, 100 / i AS q, i FROM sales) t WHERE i <> 0 AND q > 10",
     "SELECT id, q FROM (SELECT id, CASE WHEN i <> 0 THEN 100 / i END AS q FROM sales) t WHERE q > 10",
     "SELECT k, s FROM (SELECT k, sum(i) AS s FROM sales WHERE i < 100 GROUP BY k) t WHERE s <> 0 AND 10 / s < 5",
     "SELECT id FROM sales WHERE (k = 'a' AND i > 1) OR (k = 'a' AND o)",
