@@ -232,7 +232,7 @@ def test_wrong_conditions_are_refused(text: str) -> None:
 
 def test_the_parts_of_a_condition_are_all_of_it() -> None:
     conjuncts, complete = necessary("(a = 1 AND b = 2) AND c BETWEEN 1 AND 2")
-    assert [tree.tree["op"] for tree in conjuncts] == ["compare", "compare", "and"]
+    assert [tree.to_dict()["op"] for tree in conjuncts] == ["compare", "compare", "and"]
     assert complete
 
 

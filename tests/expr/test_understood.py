@@ -83,7 +83,7 @@ def by_scan(snapshot: Any, sql: str) -> bool:
 
 
 def by_merge(snapshot: Any, sql: str) -> bool:
-    plan: Any = SimpleNamespace(reads=[conjunct.tree for conjunct in expr.necessary(sql)[0]], keys=[])
+    plan: Any = SimpleNamespace(reads=[conjunct.to_dict() for conjunct in expr.necessary(sql)[0]], keys=[])
     return rows_that_can_match(snapshot, plan, engine=None) is not None  # type: ignore[arg-type]
 
 
