@@ -236,7 +236,7 @@ impl Tail {
             }
             taken.version();
         }
-        if offset.version > last {
+        if self.has_no_news(&offset, last + 1) {
             return Ok(offset);
         }
         let mut wanted = self.commits(offset.version, last + 1).await?;
@@ -267,6 +267,12 @@ impl Tail {
             offset = offset.behind(version);
         }
         Ok(offset)
+    }
+
+    /// Whether an offset is at the end of the log, which then isn't listed. A listing would show
+    /// that the table was deleted: on a local disk it costs no request.
+    fn has_no_news(&self, offset: &TailOffset, end: u64) -> bool {
+        offset.version >= end && !self.store.is_local()
     }
 
     async fn end_in_snapshot(&self, offset: TailOffset, limits: TailLimits, taken: &mut Taken) -> Result<TailOffset> {
@@ -308,7 +314,7 @@ impl Tail {
             return Ok(None);
         }
         let end = self.newest().await?.version() + 1;
-        if offset.version >= end {
+        if offset.version > end || self.has_no_news(offset, end) {
             return Ok(None);
         }
         let mut wanted = self.commits(offset.version, end).await?;
