@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import boolean
+from deltaplane.expr.functions.decimals import operation
 from deltaplane.expr.functions.numbers import rescaled, unscaled
-from deltaplane.expr.typed import Context, Typed, mistyped, refuse
+from deltaplane.expr.typed import Context, Typed, mistyped
 from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkType, decimal
 
 __all__ = ["AGGREGATES", "normal"]
@@ -80,10 +81,14 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
         return Typed(DOUBLE, f"(sum({each}){over} / count({each}){over})")
     precision, scale = value.type.precision, value.type.scale
-    if precision + _SUM_DIGITS + _AVERAGE_DIGITS > MAX_PRECISION:
-        refuse(f"`{name}` of {value.type}")
-    to = decimal(precision + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
     each = f"DISTINCT {value.sql}" if distinct else value.sql
+    if precision + _SUM_DIGITS + _AVERAGE_DIGITS > MAX_PRECISION:
+        total_type = decimal(min(precision + _SUM_DIGITS, MAX_PRECISION), scale)
+        total = Typed(total_type, f"CAST(sum({each}){over} AS {total_type.duck})", throws=True)
+        count = Typed(decimal(20, 0), f"CAST(nullif(count({each}){over}, 0) AS DECIMAL(20,0))")
+        to = decimal(*(min(n + _AVERAGE_DIGITS, MAX_PRECISION) for n in (precision, scale)))
+        return Typed(to, operation(context, "/", total, count, to), throws=True)
+    to = decimal(precision + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
     total = Typed(
         decimal(precision + _SUM_DIGITS, scale),
         f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",

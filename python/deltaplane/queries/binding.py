@@ -69,6 +69,11 @@ class Binding(ABC):
         self.can_fail = False
         self.filters_can_fail = False
 
+    @property
+    def functions(self) -> set[str]:
+        """The functions of the core that the values call."""
+        return self._context.functions
+
     @abstractmethod
     def plan(self, query: Query, names: Names | None = None) -> Planned:
         """The plan of a query."""

@@ -23,6 +23,7 @@ from deltaplane.expr.duckdb_values import (
     values_for_duckdb,
     zoneless,
 )
+from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
@@ -147,6 +148,7 @@ def opened(
             else:
                 connection.execute(f"CREATE VIEW {source.name} AS {scan}")
                 scans += 1
+        register(connection, planner.functions)
         disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
         for stream in streams:
             connection.register(stream.name, stream)

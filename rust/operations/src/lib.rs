@@ -35,6 +35,7 @@
 pub mod add_view;
 pub mod c_stream;
 pub mod changes;
+pub mod decimals;
 pub mod error_classes;
 pub mod event_buffer;
 pub mod file_inventory;

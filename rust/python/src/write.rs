@@ -5,6 +5,7 @@ use std::time::Duration;
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, WriteRequest};
+use deltaplane_operations::decimals::{self, Operator};
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::actions::PartitionValues;
@@ -164,5 +165,12 @@ pub(crate) fn rows_in_table_types(rows: Rows, table: Option<&TableSchema>) -> Re
     let input_schema = rows.0.schema();
     let table = table.map(|table| table.schema.as_ref());
     let (schema, rows) = table_types::rows_in_table_types(rows.0, &input_schema, table)?;
+    Ok((schema, futures::stream::iter(rows).boxed()).into())
+}
+
+/// The results of an operator of two columns of decimals, null where they don't fit.
+#[boundary]
+pub(crate) fn decimal_results(rows: Rows, sign: &str, precision: u8, scale: i8) -> Result<ArrowStream> {
+    let (schema, rows) = decimals::decimal_results(rows.0, Operator::of(sign)?, precision, scale)?;
     Ok((schema, futures::stream::iter(rows).boxed()).into())
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import as_decimal, common_of
 from deltaplane.expr.functions import intervals
+from deltaplane.expr.functions.decimals import operation, sized
 from deltaplane.expr.java_float import over_digits, plain
 from deltaplane.expr.registry import Form, admit, forms, trying
 from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
@@ -73,7 +74,9 @@ def _sum(name: str) -> None:
             a, b = _as_decimals(context, a, b)
             scale = max(a.type.scale, b.type.scale)
             whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
-            to = _sized(whole + scale + 1, scale, name)
+            to = sized(whole + scale + 1, scale)
+            if whole + scale + 1 > MAX_PRECISION:
+                return made(to, operation(context, name, a, b, to), a, b, throws=True)
             a, b = cast(context, a, to), cast(context, b, to)
             return made(to, f"CAST(({a.sql} {name} {b.sql}) AS {to.duck})", a, b)
         a, b = _alike(context, name, a, b)
@@ -91,8 +94,11 @@ def _product(context: Context, args: list[Typed]) -> Typed:
         return intervals.product(context, a, b)
     if _decimals(a, b):
         a, b = _as_decimals(context, a, b)
-        to = _sized(a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale, "*")
-        return made(to, f"CAST(({a.sql} * {b.sql}) AS {to.duck})", a, b)
+        precision, scale = a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale
+        to = sized(precision, scale)
+        if to.scale < scale:
+            return made(to, operation(context, "*", a, b, to), a, b, throws=True)
+        return made(to, f"CAST(({a.sql} * {b.sql}) AS {to.duck})", a, b, throws=precision > MAX_PRECISION)
     a, b = _alike(context, "*", a, b)
     return made(a.type, f"({a.sql} * {b.sql})", a, b, throws=a.type.integral)
 
@@ -111,8 +117,10 @@ def _quotient(context: Context, args: list[Typed]) -> Typed:
     if _decimals(a, b) and a.type != VOID:
         a, b = _as_decimals(context, a, b)
         scale = max(6, a.type.scale + b.type.precision + 1)
-        to = _sized(a.type.precision - a.type.scale + b.type.scale + scale, scale, "/")
-        return _divided(a, b, to, _decimal_quotient(a, b, to))
+        precision = a.type.precision - a.type.scale + b.type.scale + scale
+        to = sized(precision, scale)
+        exact = _decimal_quotient(a, b, to) if precision <= MAX_PRECISION else operation(context, "/", a, b, to)
+        return _divided(a, b, to, exact)
     a, b = _alike(context, "/", a, b)
     a, b = cast(context, a, DOUBLE), cast(context, b, DOUBLE)
     return _divided(a, b, DOUBLE, f"({a.sql} / nullif({b.sql}, 0))")

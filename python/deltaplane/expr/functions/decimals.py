@@ -1,0 +1,87 @@
+"""Decimals whose results have more than 38 digits before they are rounded: their types by Spark's
+rule, and functions of the core that DuckDB calls, since its own decimals end there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.expr.typed import Context, Typed, failing
+from deltaplane.expr.types import MAX_PRECISION, SparkType, decimal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["functions_in", "operation", "register", "sized"]
+
+# Digits behind the point that a result keeps, if it has so many.
+_LEAST_SCALE = 6
+_NAMES = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+_NAME = re.compile(r"decimal_([a-z]+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)")
+
+
+def sized(precision: int, scale: int) -> SparkType:
+    """The type of a result: above 38 digits, the scale is cut to leave room for whole digits.
+
+    Source: `DecimalType.adjustPrecisionScale` of Apache Spark, with
+    `spark.sql.decimalOperations.allowPrecisionLoss`, its default.
+
+    >>> str(sized(10, 2)), str(sized(49, 6)), str(sized(81, 43)), str(sized(45, 20))
+    ('decimal(10,2)', 'decimal(38,6)', 'decimal(38,6)', 'decimal(38,13)')
+    """
+    if precision <= MAX_PRECISION:
+        return decimal(precision, scale)
+    return decimal(MAX_PRECISION, max(MAX_PRECISION - (precision - scale), min(scale, _LEAST_SCALE)))
+
+
+def operation(context: Context, sign: str, a: Typed, b: Typed, to: SparkType) -> str:
+    """DuckDB text of an operator of two decimals, which raises Spark's error where the result
+    doesn't fit."""
+    sizes = (a.type.precision, a.type.scale, b.type.precision, b.type.scale, to.precision, to.scale)
+    name = f"decimal_{_NAMES[sign]}_{'_'.join(map(str, sizes))}"
+    context.functions.add(name)
+    lost = f"v IS NULL AND {a.sql} IS NOT NULL AND {b.sql} IS NOT NULL"
+    error = failing("NUMERIC_VALUE_OUT_OF_RANGE", f"a result is out of range for {to}", to)
+    return f"list_transform([{name}({a.sql}, {b.sql})], lambda v: CASE WHEN {lost} THEN {error} ELSE v END)[1]"
+
+
+def functions_in(sql: str) -> set[str]:
+    """The names of the functions of `operation` in a statement's text."""
+    return {match[0] for match in _NAME.finditer(sql)} if "decimal_" in sql else set()
+
+
+def register(connection: Any, names: Iterable[str]) -> None:
+    """Makes functions of `operation` known to a DuckDB connection."""
+    for name in names:
+        match = _NAME.fullmatch(name)
+        assert match is not None, name
+        sign = next(sign for sign, word in _NAMES.items() if word == match[1])
+        sizes = [int(size) for size in match.groups()[1:]]
+        left, right, to = (decimal(*sizes[i : i + 2]) for i in (0, 2, 4))
+        connection.create_function(
+            name,
+            _function(sign, left, right, to),
+            [left.duck, right.duck],
+            to.duck,
+            type="arrow",
+            null_handling="special",
+        )
+
+
+def _function(sign: str, left: SparkType, right: SparkType, to: SparkType) -> Any:
+    import pyarrow as pa
+
+    from deltaplane import _native
+    from deltaplane.io.arrow import Scan
+
+    types = [pa.decimal128(t.precision, t.scale) for t in (left, right)]
+
+    def run(*columns: pa.ChunkedArray) -> pa.Array:
+        # DuckDB gives small decimals in fewer bits.
+        rows = pa.table([column.cast(data_type) for column, data_type in zip(columns, types, strict=True)], ["a", "b"])
+        values = Scan(_native.decimal_results(rows, sign, to.precision, to.scale)).to_arrow().column(0)
+        return values.combine_chunks()
+
+    return run
