@@ -1,8 +1,7 @@
 //! Arithmetic of decimals by Spark's rules, where a result has more digits than 38 before it is
 //! rounded.
 //!
-//! Sums, differences and products are exact, quotients have 39 digits behind the point; then they
-//! are rounded half up to the scale of the result, as `Decimal` of Apache Spark 4 does.
+//! Results are rounded once, half up, to the scale of their type, as Apache Spark 4 does.
 
 use std::sync::Arc;
 
@@ -10,8 +9,6 @@ use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, RecordBatch};
 use arrow::datatypes::{DataType, Decimal128Type, Field, Schema, SchemaRef, i256};
 use deltaplane_error::{Error, Result};
 
-/// Digits behind the point of a quotient before it is rounded.
-const QUOTIENT_SCALE: i32 = 39;
 /// Digits that a division is continued by at a time: a remainder has 38 at most, and 76 fit.
 const DIGITS_AT_ONCE: i32 = 37;
 
@@ -76,18 +73,21 @@ pub fn decimal_results<R: Iterator<Item = Result<RecordBatch>>>(
 
 fn results(operator: Operator, left: &ArrayRef, right: &ArrayRef, precision: u8, scale: i8) -> Result<Decimal128Array> {
     let (left_scale, right_scale) = (scale_of(left)?, scale_of(right)?);
-    let (left, right) = (left.as_primitive::<Decimal128Type>(), right.as_primitive::<Decimal128Type>());
-    let limit = power(i32::from(precision));
+    let (left, right) = (
+        left.as_primitive::<Decimal128Type>(),
+        right.as_primitive::<Decimal128Type>(),
+    );
+    let (limit, to) = (power(i32::from(precision)), i32::from(scale));
     let values = left.iter().zip(right.iter()).map(|pair| {
         let (left, right) = (i256::from_i128(pair.0?), i256::from_i128(pair.1?));
         let exact = match operator {
             Operator::Add => sum(left, left_scale, right, right_scale),
             Operator::Subtract => sum(left, left_scale, right.wrapping_neg(), right_scale),
             Operator::Multiply => left.checked_mul(right).map(|v| (v, left_scale + right_scale)),
-            Operator::Divide => quotient(left, right, QUOTIENT_SCALE - left_scale + right_scale),
+            Operator::Divide => quotient(left, right, to - left_scale + right_scale).map(|v| (v, to)),
         };
         let (value, from) = exact?;
-        let value = rescaled(value, from, i32::from(scale))?;
+        let value = rescaled(value, from, to)?;
         (value.wrapping_abs() < limit?).then(|| value.to_i128()).flatten()
     });
     let values: Decimal128Array = values.collect();
@@ -99,7 +99,9 @@ fn results(operator: Operator, left: &ArrayRef, right: &ArrayRef, precision: u8,
 fn scale_of(values: &ArrayRef) -> Result<i32> {
     match values.data_type() {
         DataType::Decimal128(_, scale) => Ok(i32::from(*scale)),
-        other => Err(Error::invalid_argument(format!("an operator of decimals takes no {other}"))),
+        other => Err(Error::invalid_argument(format!(
+            "an operator of decimals takes no {other}"
+        ))),
     }
 }
 
@@ -115,11 +117,12 @@ fn sum(left: i256, left_scale: i32, right: i256, right_scale: i32) -> Option<(i2
     Some((left.checked_add(right)?, scale))
 }
 
-/// `left * 10^digits / right`, rounded half up, which has `QUOTIENT_SCALE` digits behind the point;
-/// none for a divisor of zero, or if 256 bits don't hold it.
-fn quotient(left: i256, right: i256, digits: i32) -> Option<(i256, i32)> {
+/// `left * 10^digits / right`, rounded half up: away from zero; none for a divisor of zero, or if
+/// 256 bits don't hold it.
+fn quotient(left: i256, right: i256, digits: i32) -> Option<i256> {
     let negative = left.is_negative() != right.is_negative();
     let (left, right) = (left.wrapping_abs(), right.wrapping_abs());
+    let right = right.checked_mul(power((-digits).max(0))?)?;
     let (mut value, mut remainder) = (left.checked_div(right)?, left.checked_rem(right)?);
     let mut rest = digits;
     while rest > 0 {
@@ -132,7 +135,7 @@ fn quotient(left: i256, right: i256, digits: i32) -> Option<(i256, i32)> {
     if remainder.checked_add(remainder)? >= right {
         value = value.checked_add(i256::ONE)?;
     }
-    Some((if negative { value.wrapping_neg() } else { value }, QUOTIENT_SCALE))
+    Some(if negative { value.wrapping_neg() } else { value })
 }
 
 /// A value of another scale, rounded half up: away from zero.
@@ -145,7 +148,11 @@ fn rescaled(value: i256, from: i32, to: i32) -> Option<i256> {
     if rest.checked_add(rest)? < unit {
         return Some(whole);
     }
-    let away = if value.is_negative() { i256::MINUS_ONE } else { i256::ONE };
+    let away = if value.is_negative() {
+        i256::MINUS_ONE
+    } else {
+        i256::ONE
+    };
     whole.checked_add(away)
 }
 
@@ -159,7 +166,10 @@ mod tests {
     }
 
     fn one(operator: Operator, left: (i128, i8), right: (i128, i8), scale: i8) -> Option<i128> {
-        let (left, right) = (decimals(vec![Some(left.0)], 38, left.1), decimals(vec![Some(right.0)], 38, right.1));
+        let (left, right) = (
+            decimals(vec![Some(left.0)], 38, left.1),
+            decimals(vec![Some(right.0)], 38, right.1),
+        );
         let values = results(operator, &left, &right, 38, scale).unwrap();
         values.iter().next().flatten()
     }
@@ -186,6 +196,8 @@ mod tests {
         assert_eq!(one(Operator::Divide, (-1, 0), (8, 0), 2), Some(-13));
         assert_eq!(one(Operator::Divide, (1, 0), (-3, 0), 6), Some(-333_333));
         assert_eq!(one(Operator::Divide, (2, 0), (3, 0), 6), Some(666_667));
+        assert_eq!(one(Operator::Divide, (15, 38), (1, 0), 37), Some(2));
+        assert_eq!(one(Operator::Divide, (149, 38), (10, 0), 37), Some(1));
         assert_eq!(one(Operator::Divide, (1, 0), (0, 0), 6), None);
         assert_eq!(one(Operator::Divide, (10_i128.pow(37), 0), (1, 38), 6), None);
     }
@@ -195,14 +207,20 @@ mod tests {
         let (left, right) = (12_345_678_901_234_567_890_123_456_789_012_345_678, 7);
         assert_eq!(one(Operator::Divide, (left, 0), (right, 0), 0), Some(left / right));
         let divisor = 10_i128.pow(38) - 1;
-        assert_eq!(one(Operator::Divide, (divisor - 1, 38), (divisor, 38), 37), Some(10_i128.pow(37)));
+        assert_eq!(
+            one(Operator::Divide, (divisor - 1, 38), (divisor, 38), 37),
+            Some(10_i128.pow(37))
+        );
     }
 
     #[test]
     fn sums_of_other_scales_are_exact() {
         let most = 10_i128.pow(38) - 1;
         assert_eq!(one(Operator::Add, (1, 0), (1, 38), 9), Some(1_000_000_000));
-        assert_eq!(one(Operator::Subtract, (10_i128.pow(32), 0), (5, 1), 6), Some(10_i128.pow(38) - 500_000));
+        assert_eq!(
+            one(Operator::Subtract, (10_i128.pow(32), 0), (5, 1), 6),
+            Some(10_i128.pow(38) - 500_000)
+        );
         assert_eq!(one(Operator::Add, (most, 0), (1, 0), 0), None);
         assert_eq!(one(Operator::Subtract, (5, 1), (0, 0), 0), Some(1));
     }

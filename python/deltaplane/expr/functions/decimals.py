@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deltaplane.expr.typed import Context, Typed, failing
 from deltaplane.expr.types import MAX_PRECISION, SparkType, decimal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["functions_in", "operation", "register", "sized"]
 
@@ -78,9 +75,10 @@ def _function(sign: str, left: SparkType, right: SparkType, to: SparkType) -> An
 
     types = [pa.decimal128(t.precision, t.scale) for t in (left, right)]
 
-    def run(*columns: pa.ChunkedArray) -> pa.Array:
+    def run(left_values: Any, right_values: Any) -> Any:
         # DuckDB gives small decimals in fewer bits.
-        rows = pa.table([column.cast(data_type) for column, data_type in zip(columns, types, strict=True)], ["a", "b"])
+        columns = [values.cast(t) for values, t in zip((left_values, right_values), types, strict=True)]
+        rows = pa.table(columns, ["a", "b"])
         values = Scan(_native.decimal_results(rows, sign, to.precision, to.scale)).to_arrow().column(0)
         return values.combine_chunks()
 

@@ -25,6 +25,8 @@ from deltaplane.expr.types import (
 )
 
 _FAMILY = "numbers"
+# Digits of a decimal that DuckDB holds in 64 bits.
+_IN_64_BITS = 18
 _ZERO = ("DIVIDE_BY_ZERO", "division by zero")
 
 
@@ -98,7 +100,11 @@ def _product(context: Context, args: list[Typed]) -> Typed:
         to = sized(precision, scale)
         if to.scale < scale:
             return made(to, operation(context, "*", a, b, to), a, b, throws=True)
-        return made(to, f"CAST(({a.sql} * {b.sql}) AS {to.duck})", a, b, throws=precision > MAX_PRECISION)
+        left = a.sql
+        if a.type.precision <= _IN_64_BITS < precision:
+            # DuckDB multiplies decimals of 64 bits each in 64 bits.
+            left = f"CAST({left} AS DECIMAL({min(precision, MAX_PRECISION)},{a.type.scale}))"
+        return made(to, f"CAST(({left} * {b.sql}) AS {to.duck})", a, b, throws=precision > MAX_PRECISION)
     a, b = _alike(context, "*", a, b)
     return made(a.type, f"({a.sql} * {b.sql})", a, b, throws=a.type.integral)
 
