@@ -88,5 +88,5 @@ def test_results_out_of_range_are_errors_of_spark() -> None:
     rows = pa.record_batch({"a": pa.array([Decimal(10**37)], pa.decimal128(38, 0))})
     for text in ("a * 100", "a * 0.00001 / 0.0000000001", "a + a * 10"):
         program = compile_expressions([text], Schema.from_arrow(rows.schema))
-        with pytest.raises(InvalidArgumentError, match="out of range|OUT_OF_RANGE|OVERFLOW"):
+        with pytest.raises(InvalidArgumentError, match=r"out of range|OUT_OF_RANGE|OVERFLOW"):
             program.evaluate(rows)

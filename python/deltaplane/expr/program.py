@@ -61,8 +61,8 @@ class Program:
     """Expressions over one schema. `columns` are those that occur; `types` are the expressions'
     types.
 
-    `intervals` tells whether one of them subtracts two dates or times; `functions` are the functions
-    of the core that they call.
+    `intervals` tells whether one of them subtracts two dates or times; `functions` are the
+    functions of the core that they call.
     """
 
     expressions: Sequence[Typed]

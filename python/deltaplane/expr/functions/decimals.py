@@ -13,7 +13,7 @@ from deltaplane.expr.types import MAX_PRECISION, SparkType, decimal
 
 __all__ = ["functions_in", "operation", "register", "sized"]
 
-# Digits behind the point that a result keeps, if it has so many.
+# Digits behind the point that a result keeps, if it has them.
 _LEAST_SCALE = 6
 _NAMES = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 _NAME = re.compile(r"decimal_([a-z]+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)")
