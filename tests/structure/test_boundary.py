@@ -20,7 +20,7 @@ MOST_FUNCTION_LINES = 40
 # may be added.
 LONGER_FUNCTIONS: dict[str, int] = {}
 # Maximum lines of `rust/python/src`. The number may only decrease, down to 3,000.
-MOST_LINES = 3030
+MOST_LINES = 3000
 
 # `#[boundary]` exports and guards; PyO3's own attributes export alone.
 _GUARDED = re.compile(r"^[ \t]*#\[boundary\b", re.MULTILINE)
