@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InternalError, InvalidArgumentError
 from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, values_for_duckdb, zoneless
-from deltaplane.expr.functions.decimals import functions_in, register
+from deltaplane.expr.functions.decimals import register
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -160,7 +160,7 @@ class LocalEngine:
     def run(self, sql: str) -> None:
         """Runs a statement and ignores its result."""
         with self._explaining():
-            self._ready(sql)
+            register(self._connection, sql, self._functions)
             self._connection.execute(sql)
 
     def count(self, sql: str) -> int:
@@ -181,7 +181,7 @@ class LocalEngine:
             InternalError: a value isn't an integer.
         """
         with self._explaining():
-            self._ready(sql)
+            register(self._connection, sql, self._functions)
             rows: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
         if not all(isinstance(value, int) for row in rows for value in row):
             raise InternalError("a query for counts has other values than whole numbers")
@@ -197,7 +197,7 @@ class LocalEngine:
         """Streams the rows of a query that can't fail; until the end the engine accepts no other
         query."""
         with self._explaining():
-            self._ready(sql)
+            register(self._connection, sql, self._functions)
             made: pa.RecordBatchReader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
         return made
 
@@ -218,12 +218,6 @@ class LocalEngine:
                 yield batch
         finally:
             reader.close()
-
-    def _ready(self, sql: str) -> None:
-        """Registers the functions of the core that a statement calls."""
-        needed = functions_in(sql) - self._functions
-        register(self._connection, needed)
-        self._functions |= needed
 
     def _release(self) -> None:
         """Returns freed memory to the operating system, which DuckDB would retain for longer; also

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -61,15 +61,13 @@ class Program:
     """Expressions over one schema. `columns` are those that occur; `types` are the expressions'
     types.
 
-    `intervals` tells whether one of them subtracts two dates or times; `functions` are the
-    functions of the core that they call.
+    `intervals` tells whether one of them subtracts two dates or times.
     """
 
     expressions: Sequence[Typed]
     columns: dict[str, str]
     schema_json: str
     intervals: bool = False
-    functions: Collection[str] = ()
     _connection: Any = None
 
     @cached_property
@@ -130,11 +128,10 @@ class Program:
 
     def _connected(self) -> Any:
         if self._connection is None:
-            self._connection = connect(threads=1)
-            if self.functions:
-                from deltaplane.expr.functions.decimals import register
+            from deltaplane.expr.functions.decimals import register
 
-                register(self._connection, self.functions)
+            self._connection = connect(threads=1)
+            register(self._connection, " ".join(e.sql for e in self.expressions), set())
             # The rules move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that
             # can't overflow.
             unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
@@ -186,7 +183,7 @@ def compile_expressions(
             raise UnsupportedExpressionError(
                 f"the expression is nested too deeply for the embedded engine: use the Spark engine for it ({shown(sql)})"
             ) from e
-    return Program(bound, binder.used, schema_json, binder.context.intervals, binder.context.functions)
+    return Program(bound, binder.used, schema_json, binder.context.intervals)
 
 
 @dataclass(frozen=True)

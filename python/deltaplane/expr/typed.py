@@ -6,7 +6,7 @@ Contains no function.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -50,15 +50,13 @@ class Context:
     """Session facts for translations. `offset_us`: the zone's distance from UTC, None for a zone
     with rules.
 
-    `intervals` tells whether two dates or times were subtracted; `functions` are the names of the
-    functions of the core that translations call.
+    `intervals` tells whether two dates or times were subtracted.
     """
 
     zone: str = "UTC"
     offset_us: int | None = 0
     now_us: int | None = None
     intervals: bool = False
-    functions: set[str] = field(default_factory=set)
 
     def shifted(self, sql: str, to_local: bool) -> str:
         """A UTC timestamp as the session's local one, or back."""

@@ -87,7 +87,7 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         total = Typed(total_type, f"CAST(sum({each}){over} AS {total_type.duck})", throws=True)
         count = Typed(decimal(20, 0), f"CAST(nullif(count({each}){over}, 0) AS DECIMAL(20,0))")
         to = decimal(*(min(n + _AVERAGE_DIGITS, MAX_PRECISION) for n in (precision, scale)))
-        return Typed(to, operation(context, "/", total, count, to), throws=True)
+        return Typed(to, operation("/", total, count, to), throws=True)
     to = decimal(precision + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
     total = Typed(
         decimal(precision + _SUM_DIGITS, scale),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.commands.condition import PLACE, RowSelection, met_by_all
+from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.types import INT, LONG, SparkType, of_json
@@ -83,6 +84,7 @@ class FoundRows(RowSelection):
         ):
             # The query is completed before any position is returned: otherwise the consumer could
             # block the readers of the sources.
+            register(connection, text, set())
             connection.execute(f"CREATE TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
             reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)

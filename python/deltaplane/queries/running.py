@@ -112,6 +112,7 @@ class Prepared:
 
     def _read(self, text: str, facts: Sequence[tuple[str, pa.Table]], *, by_duckdb: bool) -> pa.Table:
         with opened(self._planner, self._catalog, facts, reads_files=by_duckdb) as connection:
+            register(connection, text, set())
             return connection.sql(text).to_arrow_table()
 
 
@@ -148,7 +149,6 @@ def opened(
             else:
                 connection.execute(f"CREATE VIEW {source.name} AS {scan}")
                 scans += 1
-        register(connection, planner.functions)
         disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
         for stream in streams:
             connection.register(stream.name, stream)

@@ -5,13 +5,12 @@ rule, and functions of the core that DuckDB calls, since its own decimals end th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
-from deltaplane.expr.typed import Context, Typed, failing
+from deltaplane.expr.typed import Typed, failing
 from deltaplane.expr.types import MAX_PRECISION, SparkType, decimal
 
-__all__ = ["functions_in", "operation", "register", "sized"]
+__all__ = ["operation", "register", "sized"]
 
 # Digits behind the point that a result keeps, if it has them.
 _LEAST_SCALE = 6
@@ -33,29 +32,26 @@ def sized(precision: int, scale: int) -> SparkType:
     return decimal(MAX_PRECISION, max(MAX_PRECISION - (precision - scale), min(scale, _LEAST_SCALE)))
 
 
-def operation(context: Context, sign: str, a: Typed, b: Typed, to: SparkType) -> str:
+def operation(sign: str, a: Typed, b: Typed, to: SparkType) -> str:
     """DuckDB text of an operator of two decimals, which raises Spark's error where the result
     doesn't fit."""
     sizes = (a.type.precision, a.type.scale, b.type.precision, b.type.scale, to.precision, to.scale)
     name = f"decimal_{_NAMES[sign]}_{'_'.join(map(str, sizes))}"
-    context.functions.add(name)
     lost = f"v IS NULL AND {a.sql} IS NOT NULL AND {b.sql} IS NOT NULL"
     error = failing("NUMERIC_VALUE_OUT_OF_RANGE", f"a result is out of range for {to}", to)
     return f"list_transform([{name}({a.sql}, {b.sql})], lambda v: CASE WHEN {lost} THEN {error} ELSE v END)[1]"
 
 
-def functions_in(sql: str) -> set[str]:
-    """The names of the functions of `operation` in a statement's text."""
-    return {match[0] for match in _NAME.finditer(sql)} if "decimal_" in sql else set()
-
-
-def register(connection: Any, names: Iterable[str]) -> None:
-    """Makes functions of `operation` known to a DuckDB connection."""
-    for name in names:
-        match = _NAME.fullmatch(name)
-        assert match is not None, name
-        sign = next(sign for sign, word in _NAMES.items() if word == match[1])
-        sizes = [int(size) for size in match.groups()[1:]]
+def register(connection: Any, sql: str, known: set[str]) -> None:
+    """Makes the functions of `operation` that a statement calls known to a DuckDB connection, and
+    adds their names to those that it knows already."""
+    for match in _NAME.finditer(sql):
+        name, word, *digits = match[0], *match.groups()
+        if name in known:
+            continue
+        known.add(name)
+        sign = next(sign for sign, called in _NAMES.items() if called == word)
+        sizes = list(map(int, digits))
         left, right, to = (decimal(*sizes[i : i + 2]) for i in (0, 2, 4))
         connection.create_function(
             name,

@@ -78,7 +78,7 @@ def _sum(name: str) -> None:
             whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
             to = sized(whole + scale + 1, scale)
             if whole + scale + 1 > MAX_PRECISION:
-                return made(to, operation(context, name, a, b, to), a, b, throws=True)
+                return made(to, operation(name, a, b, to), a, b, throws=True)
             a, b = cast(context, a, to), cast(context, b, to)
             return made(to, f"CAST(({a.sql} {name} {b.sql}) AS {to.duck})", a, b)
         a, b = _alike(context, name, a, b)
@@ -99,7 +99,7 @@ def _product(context: Context, args: list[Typed]) -> Typed:
         precision, scale = a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale
         to = sized(precision, scale)
         if to.scale < scale:
-            return made(to, operation(context, "*", a, b, to), a, b, throws=True)
+            return made(to, operation("*", a, b, to), a, b, throws=True)
         left = a.sql
         if a.type.precision <= _IN_64_BITS < precision:
             # DuckDB multiplies decimals of 64 bits each in 64 bits.
@@ -125,7 +125,7 @@ def _quotient(context: Context, args: list[Typed]) -> Typed:
         scale = max(6, a.type.scale + b.type.precision + 1)
         precision = a.type.precision - a.type.scale + b.type.scale + scale
         to = sized(precision, scale)
-        exact = _decimal_quotient(a, b, to) if precision <= MAX_PRECISION else operation(context, "/", a, b, to)
+        exact = _decimal_quotient(a, b, to) if precision <= MAX_PRECISION else operation("/", a, b, to)
         return _divided(a, b, to, exact)
     a, b = _alike(context, "/", a, b)
     a, b = cast(context, a, DOUBLE), cast(context, b, DOUBLE)
