@@ -69,11 +69,6 @@ class Binding(ABC):
         self.can_fail = False
         self.filters_can_fail = False
 
-    @property
-    def functions(self) -> set[str]:
-        """The functions of the core that the values call."""
-        return self._context.functions
-
     @abstractmethod
     def plan(self, query: Query, names: Names | None = None) -> Planned:
         """The plan of a query."""
@@ -172,7 +167,10 @@ class Binding(ABC):
         made = self.stored(made, [to])
         made.node.narrow([])
         value = converted(self._context, value, to)
-        return replace(value, type=BOOLEAN, sql=f"({value.sql} IN ({made.node.render(made.ids)}))", literal=None)
+        # DuckDB may compare the subquery's column with a constant that the value equals.
+        throws = value.throws or made.columns[0].id in self._fragile
+        sql = f"({value.sql} IN ({made.node.render(made.ids)}))"
+        return replace(value, type=BOOLEAN, sql=sql, literal=None, throws=throws)
 
     def _id(self) -> str:
         count = next(self._numbers)

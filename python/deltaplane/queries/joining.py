@@ -136,7 +136,7 @@ class Joining(Binding):
             tests = [Call("=", (Ref((a.id,)), Ref((b.id,)))) for a, b in pairs]
             both = [*left.columns, *right.columns]
             scope = self._scope(both, {})
-            on = self._bound(scope, tests[0] if len(tests) == 1 else Call("and", tuple(tests)))
+            on = self._condition(scope, tests[0] if len(tests) == 1 else Call("and", tuple(tests)), "USING")
         joined: Node = Joined(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), on)
         if join.kind in ("semi", "anti"):
             return Planned(joined, left.columns)
