@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.expr.types import SparkType, of_json, quoted, text
+from deltaplane.expr.types import SparkType, of_json, text
 from deltaplane.queries.plan import Source
 from deltaplane.queries.sources import DeltaSource
 
@@ -45,44 +45,42 @@ _MICROS = "MICROS"
 def parquet_scan(connection: Any, source: Source, rows: DeltaSource, conditions: Sequence[str]) -> str | None:
     """The text of a SELECT that gives the source's needed columns under their ids, and the column
     `r`; None if the table has to be read as a stream."""
-    table = rows.table
-    names = _stored_names(table)
-    if names is None:
+    columns = _stored_columns(rows.table)
+    if columns is None or not all(source.fields[id] in columns for id in source.needed):
         return None
-    types = {f["name"]: of_json(f["type"]) for f in rows.fields}
-    wanted = [(id, names[source.fields[id]], types[source.fields[id]]) for id in source.needed]
+    wanted = [(id, *columns[source.fields[id]]) for id in source.needed]
     files = rows.uris(conditions)
     if not files or any(_PATTERN.search(file) for file in files):
         return None
-    if not all(data_type is not None and data_type.name in _STORED for _, _, data_type in wanted):
-        return None
-    stored: dict[str, SparkType] = {name: data_type for _, name, data_type in wanted if data_type is not None}
-    if not _same_meaning(connection, files, stored):
+    if not _same_meaning(connection, files, {name: data_type for _, name, data_type in wanted}):
         return None
     schema = ", ".join(
         f"{text(name)}: {{'name': {text(id)}, 'type': {text(_read_as(data_type))}, 'default_value': NULL}}"
         for id, name, data_type in wanted
-        if data_type is not None
     )
     listed = ", ".join(map(text, files))
-    outputs = ", ".join(["CAST(NULL AS TINYINT) AS r", *(f"{_value(id, t)} AS {id}" for id, _, t in wanted if t)])
+    outputs = ", ".join(["CAST(NULL AS TINYINT) AS r", *(f"{_value(id, t)} AS {id}" for id, _, t in wanted)])
     parameter = f", schema = MAP {{{schema}}}" if wanted else ""
     return f"SELECT {outputs} FROM read_parquet([{listed}]{parameter})"
 
 
-def _stored_names(table: DeltaTable) -> dict[str, str] | None:
-    """Names of the columns in files by the columns' names; None if the table's files may need more
-    than reading columns by names."""
+def _stored_columns(table: DeltaTable) -> dict[str, tuple[str, SparkType]] | None:
+    """Names in files and types by the names of the columns whose types both readers have; None if
+    the table's files may need more than reading columns by names."""
     snapshot = table._snapshot
-    uri = snapshot.uri
-    local = uri.startswith(("file://", "/"))
+    local = snapshot.uri.startswith(("file://", "/"))
     if not local or snapshot.may_have_vectors() or table.metadata().partition_columns:
         return None
     if snapshot.column_mapping == "id":
         return None
     mapped = snapshot.column_mapping == "name"
-    fields = snapshot.schema.to_value()["fields"]
-    return {f["name"]: f["metadata"]["delta.columnMapping.physicalName"] if mapped else f["name"] for f in fields}
+    columns = {}
+    for field in snapshot.schema.fields:
+        data_type = of_json(field.data_type)
+        if data_type is not None and data_type.name in _STORED:
+            stored = field.metadata["delta.columnMapping.physicalName"] if mapped else field.name
+            columns[field.name] = stored, data_type
+    return columns
 
 
 def _same_meaning(connection: Any, files: Sequence[str], stored: Mapping[str, SparkType]) -> bool:
@@ -115,9 +113,9 @@ def _read_as(data_type: SparkType) -> str:
 
 def _value(id: str, data_type: SparkType) -> str:
     if data_type.name == "timestamp":
-        return f"make_timestamp(epoch_us({quoted(id)}))"
+        return f"make_timestamp(epoch_us({id}))"
     if data_type.fractional:
         # DuckDB skips row groups by bounds, which leave NaN out in many writers' files. It can't
         # compare bounds with a computed value.
-        return f"-(-{quoted(id)})"
-    return quoted(id)
+        return f"-(-{id})"
+    return id

@@ -46,11 +46,6 @@ class DeltaSource:
         self.table = table
         self.schema_json = table.schema().to_json()
 
-    @property
-    def fields(self) -> list[dict[str, Any]]:
-        """The columns, as in the table's schema."""
-        return list(self.table._snapshot.schema.to_value()["fields"])
-
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of files, row groups and pages that may be relevant."""
         return self.table.scan(list(columns), self._pruning(conditions)).batches()
