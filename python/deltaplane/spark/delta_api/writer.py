@@ -255,11 +255,13 @@ class Writer(Options, DataFrameWriter):
         if partitions_given and columns != "overwrite" and how in ("append", "overwrite"):
             check_partitions(self._frame.columns, location, store)
         txn = transaction(spark, own)
-        if configuration:
-            self._check_properties(configuration, location, store, how, named=named)
-        if defaults := default_properties(spark):
-            configuration = {**defaults, **configuration}
-        if columns == "overwrite" and configuration and _native.is_table(location, store):
+        optional = configuration
+        configuration = {**default_properties(spark), **optional}
+        matters = optional or (configuration and columns == "overwrite")
+        there = bool(matters) and _native.is_table(location, store)
+        if optional and (how == "overwrite" or not there):
+            self._check_properties(optional, creates=not there, named=named)
+        if columns == "overwrite" and there:
             # As in delta-spark, these are properties of new tables; an existing table keeps its
             # own.
             configuration = {}
@@ -284,16 +286,11 @@ class Writer(Options, DataFrameWriter):
             **_of_files(own),
         )
 
-    def _check_properties(
-        self, properties: dict[str, str], location: str, store: dict[str, str] | None, mode: str, *, named: bool
-    ) -> None:
+    def _check_properties(self, properties: dict[str, str], *, creates: bool, named: bool) -> None:
         """Refuses properties among the options as delta-spark does: in a write that creates a
         table, and in one that replaces the rows of a table, which keeps its own properties."""
-        there = _native.is_table(location, store)
-        if there and mode != "overwrite":
-            return
         columns = Schema.from_json(delta_schema_json(self._frame.schema)).fields
-        checked = replacing(properties) if there else properties
+        checked = properties if creates else replacing(properties)
         refuse_properties(checked, columns, self._by or [], creates=named)
 
     def _taken(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str] | None]:
