@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from deltaplane.io.credentials import Handed, hand, is_local
 from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, has_credentials, is_hadoops, store_of, translate
@@ -30,7 +30,8 @@ __all__ = [
     "use",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Source(Protocol):
@@ -112,17 +113,17 @@ def in_session(session: Any) -> Iterator[None]:
         _session.reset(token)
 
 
-def of_session(session: Callable[..., Any]) -> Callable[[F], F]:
+def of_session(session: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator of a function that runs `in_session`: `session` finds the session in its
     arguments."""
 
-    def decorate(function: F) -> F:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
             with in_session(session(*args, **kwargs)):
                 return function(*args, **kwargs)
 
-        return run  # type: ignore[return-value]
+        return run
 
     return decorate
 
