@@ -57,8 +57,8 @@ class Prices:
         return sum(each.get(request.kind, 0.0) for request in requests)
 
 
-# Amazon S3 Standard in us-east-1; Azure block blobs, hot tier, locally redundant, in East US. As
-# listed in November 2026.
+# Amazon S3 Standard in us-east-1; Azure block blobs, hot tier, locally redundant, in East US. The
+# providers' lists change: compare them before quoting a figure.
 PRICES = {
     "S3": Prices(write=0.005 / 1_000, list=0.005 / 1_000, read=0.0004 / 1_000),
     "Azure": Prices(write=0.065 / 10_000, list=0.065 / 10_000, read=0.005 / 10_000),

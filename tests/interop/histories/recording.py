@@ -138,7 +138,7 @@ def narrowed(operations: Sequence[Operation]) -> list[Operation]:
             elif key in deleted:
                 result.append(operation)
         elif operation["kind"] == "delete" and unknown_deletions[key] > 1:
-            # Which of them deleted it can't be told.
+            # Several deletions may have deleted the row, so none of them is bounded.
             result.append(operation)
         elif operation["kind"] == "delete" and key not in deleted:
             added = appended.get(key, {"return": None})["return"]

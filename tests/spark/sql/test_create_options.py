@@ -15,7 +15,7 @@ from deltaplane import DeltaTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameWriter, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -125,7 +125,10 @@ WRITTEN: dict[str, tuple[dict[str, str], str | None]] = {
 def test_a_writers_properties_are_checked(enabled: SparkSession, name: str, path: str, case: str) -> None:
     options, condition = WRITTEN[case]
     rows = enabled.createDataFrame([(1, "a")], "id int, v string")
-    writer = lambda: rows.write.format("delta").options(**options)  # noqa: E731
+
+    def writer() -> DataFrameWriter:
+        return rows.write.format("delta").options(**options)
+
     assert condition_of(lambda: writer().save(path)) == condition
     assert condition_of(lambda: writer().saveAsTable(name)) == condition
     assert not DeltaTable.is_deltatable(path)
@@ -159,8 +162,8 @@ def test_properties_of_a_writer_that_depend_on_where_it_writes(enabled: SparkSes
 
 def test_a_schema_beside_a_table_is_refused(enabled: SparkSession, name: str, path: str) -> None:
     enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta LOCATION '{path}'")
-    load = lambda: enabled.read.format("delta").schema("id int").load(path)  # noqa: E731
-    assert condition_of(load) == "_LEGACY_ERROR_TEMP_2242"
+    beside_table = condition_of(lambda: enabled.read.format("delta").schema("id int").load(path))
+    assert beside_table == "_LEGACY_ERROR_TEMP_2242"
     assert condition_of(lambda: enabled.read.schema("id int").table(name)) == "_LEGACY_ERROR_TEMP_1189"
     view = f"CREATE TEMPORARY VIEW view_{name} (id int) USING delta OPTIONS (path '{path}')"
     assert condition_of(lambda: enabled.sql(view)) == "_LEGACY_ERROR_TEMP_2242"
@@ -188,7 +191,7 @@ def test_a_subquery_selects_no_rows_to_replace(enabled: SparkSession, name: str,
         insert = f"INSERT INTO {name} REPLACE WHERE {condition} {rows}"
         assert condition_of(lambda insert=insert: enabled.sql(insert)) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
     frame = enabled.createDataFrame([(1, "z")], "id int, v string")
-    overwrite = lambda: frame.writeTo(name).overwrite(expr(condition))  # noqa: E731
-    assert condition_of(overwrite) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
+    writer = frame.writeTo(name)
+    assert condition_of(lambda: writer.overwrite(expr(condition))) == "UNSUPPORTED_FEATURE.OVERWRITE_BY_SUBQUERY"
     enabled.sql(f"INSERT INTO {name} REPLACE WHERE (id > 0) (SELECT 1, 'z')")
     assert [tuple(row) for row in enabled.table(name).collect()] == [(1, "z")]

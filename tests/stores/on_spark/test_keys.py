@@ -3,17 +3,14 @@ and without it: locations, and paths in logs."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from interop.jars import delta_jars
+from stores.on_spark.driving import run_driver
 from stores.on_spark.hadoop_aws import hadoop_aws_jars
-from stores.on_spark.test_s3a import TESTS, hadoops
+from stores.on_spark.test_s3a import hadoops
 from stores.servers import versitygw
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -44,19 +41,8 @@ def test_a_text_is_one_place_for_hadoop_and_deltaplane(tmp_path: Path) -> None:
             "names": NAMES,
             "cloned": CLONED,
         }
-        run = subprocess.run(
-            [sys.executable, "-m", "stores.on_spark.keys_driver"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-            input=json.dumps(asked) + "\n",
-            capture_output=True,
-            text=True,
-            timeout=800,
-            cwd=tmp_path,
-        )
+        results, _ = run_driver("stores.on_spark.keys_driver", asked, tmp_path, 800)
         keys = _keys(server.options, bucket.removeprefix("s3://"))
-    lines = [line for line in run.stdout.splitlines() if line.startswith("results ")]
-    assert lines, run.stderr[-6000:]
-    results = json.loads(lines[0].removeprefix("results "))
     for number, name in enumerate(NAMES):
         rows = [[1, name], [2, name], [3, name]]
         expected = {"delta-spark": rows, "deltaplane on Spark": rows, "deltaplane": rows, "by its URI": 2}

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stores.on_spark.driving import run_driver
 from stores.on_spark.hadoop_aws import hadoop_aws_jars, pinned
 from stores.servers import StoreServer, versitygw
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
-
-TESTS = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +46,10 @@ def driven(
         own["spark.driver.extraClassPath"] = ":".join(map(str, hadoop_aws_jars()))
     base = server.new_bucket().replace("s3://", "s3a://") + "/lake"
     asked = {"settings": {**own, **settings}, "options": options, "base": base, "whole": whole}
-    run = subprocess.run(
-        [sys.executable, "-m", "stores.on_spark.s3a_driver"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-        input=json.dumps(asked) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=500,
-        cwd=place,
-    )
-    lines = [line for line in run.stdout.splitlines() if line.startswith("results ")]
-    assert lines, run.stderr[-6000:]
-    answer = json.loads(lines[0].removeprefix("results "))
+    answer, log = run_driver("stores.on_spark.s3a_driver", asked, place, 500)
     events = "".join(path.read_text() for path in place.rglob("events_*"))
     assert "SparkListenerJobStart" in events
-    return answer["results"], answer["plans"], run.stdout.replace(lines[0], "") + run.stderr + events
+    return answer["results"], answer["plans"], log + events
 
 
 def hadoops(server: StoreServer) -> dict[str, str]:
