@@ -50,7 +50,7 @@ class MergeSql:
     # The positions of rows that change, in the order of files.
     places = "SELECT f, r FROM matched WHERE act IS NOT NULL ORDER BY f, r"
     # How many rows each clause changes.
-    rows_of_clauses = "SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act"
+    rows_of_clauses = "SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act ORDER BY act"
 
     def __init__(self, plan: MergePlan, clauses: Sequence[BoundClause]) -> None:
         self._on = plan.on
