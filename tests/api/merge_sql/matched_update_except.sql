@@ -24,7 +24,8 @@ SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine)
 SELECT act, count(*)
   FROM matched
   WHERE act IS NOT NULL
-  GROUP BY act;
+  GROUP BY act
+  ORDER BY act;
 SELECT f, r
   FROM matched
   WHERE act IS NOT NULL

@@ -22,7 +22,8 @@ SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine)
 SELECT act, count(*)
   FROM matched
   WHERE act IS NOT NULL
-  GROUP BY act;
+  GROUP BY act
+  ORDER BY act;
 SELECT s.c0 AS x0, (s.c1 * CAST(CAST('2' AS INTEGER) AS BIGINT)) AS x1
   FROM (SELECT *
   FROM (SELECT s.*

@@ -31,19 +31,20 @@ SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine)
 SELECT act, count(*)
   FROM matched
   WHERE act IS NOT NULL
-  GROUP BY act;
+  GROUP BY act
+  ORDER BY act;
 SELECT f, r
   FROM matched
   WHERE act IS NOT NULL
   ORDER BY f, r;
 CREATE TABLE patched AS SELECT *
   FROM patched_given;
-SELECT m.act AS x0, m.f AS x1, m.r AS x2, t.c1 AS x3, t.c2 AS x4, CASE WHEN m.act = 0 THEN (t.c1 + CAST(CAST('1' AS INTEGER) AS BIGINT)) END AS x5, CASE WHEN m.act = 2 THEN (t.c1 - CAST(CAST('1' AS INTEGER) AS BIGINT)) END AS x6, CASE WHEN m.act = 1 THEN 'new' END AS x7
+SELECT m.act AS x0, m.f AS x1, m.r AS x2, t.c1 AS x3, t.c2 AS x4, CASE WHEN m.act = 0 THEN (t.c1 + CAST(CAST('1' AS INTEGER) AS BIGINT)) END AS x5, CASE WHEN m.act = 1 THEN 'new' END AS x6, CASE WHEN m.act = 2 THEN (t.c1 - CAST(CAST('1' AS INTEGER) AS BIGINT)) END AS x7
   FROM (SELECT c0 AS c1, c1 AS c2, c2 AS f, c3 AS r
   FROM picked) t
   JOIN matched m ON t.f = m.f AND t.r = m.r
   LEFT JOIN (SELECT rowid AS sid, *
   FROM source) s ON s.sid = m.sid
-  WHERE m.act IN (0, 2, 1) AND m.f IN (SELECT c0
+  WHERE m.act IN (0, 1, 2) AND m.f IN (SELECT c0
   FROM patched)
   ORDER BY m.f, m.r;

@@ -29,7 +29,8 @@ UPDATE matched SET act = NULL
 SELECT act, count(*)
   FROM matched
   WHERE act IS NOT NULL
-  GROUP BY act;
+  GROUP BY act
+  ORDER BY act;
 SELECT f, r
   FROM matched
   WHERE act IS NOT NULL
