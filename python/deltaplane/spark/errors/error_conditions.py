@@ -512,7 +512,9 @@ _KNOWN = (
         r"delta\.columnMapping\.mode can't change from `(?P<oldMode>[^`]*)` to `(?P<newMode>[^`]*)`",
         spark=UnsupportedOperationException,
     ),
-    Known("DELTA_UNKNOWN_CONFIGURATION", InvalidArgumentError, r"`(?P<config>(?i:delta)\.[^`]*)` isn't a table property"),
+    Known(
+        "DELTA_UNKNOWN_CONFIGURATION", InvalidArgumentError, r"`(?P<config>(?i:delta)\.[^`]*)` isn't a table property"
+    ),
     Known(
         "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
         InvalidArgumentError,

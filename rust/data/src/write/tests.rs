@@ -560,7 +560,13 @@ fn columns_of_void_inside_are_left_out_and_read_as_nulls() {
     let parquet = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     assert_eq!(parquet.parquet_schema().columns().len(), 1);
     let rows = t.read_all(ReadSpec::new(s, vec![]), &adds).unwrap();
-    assert_eq!(rows.columns().iter().map(|c| c.logical_null_count()).collect::<Vec<_>>(), [0, 2, 2, 2]);
+    assert_eq!(
+        rows.columns()
+            .iter()
+            .map(|c| c.logical_null_count())
+            .collect::<Vec<_>>(),
+        [0, 2, 2, 2]
+    );
 }
 
 #[test]
