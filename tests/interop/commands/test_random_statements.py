@@ -76,9 +76,9 @@ def schema(path: str) -> Any:
 
 
 def rows(path: str) -> pa.Table:
-    """A table's rows. Values of char(n) are padded, as Spark reads them: INSERT BY NAME stores them as
-    they are, and a command that writes such a row again pads them, which the engines do to different
-    rows."""
+    """A table's rows. Values of char(n) are padded, as Spark reads them: INSERT BY NAME stores them
+    as they are, and a command that writes such a row again pads them, which the engines do to
+    different rows."""
     table = DeltaTable(path)
     read = table.to_pyarrow_table()
     for i, field in enumerate(table.schema().fields):

@@ -1,5 +1,5 @@
-"""Casts of values that UPDATE and MERGE store, by each setting that decides them, in Spark without a
-jar and in delta-spark: the same rows, and the same conditions of refusals."""
+"""Casts of values that UPDATE and MERGE store, by each setting that decides them, in Spark without
+a jar and in delta-spark: the same rows, and the same conditions of refusals."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def theirs(delta_spark: DeltaSpark, statement: str) -> str | None:
 
 
 def _statements() -> list[str]:
-    """An UPDATE, a MERGE that updates and one that inserts for each value, each in a row or a column
-    of its own, so that one look at the rows shows every result."""
+    """An UPDATE, a MERGE that updates and one that inserts for each value, each in a row or a
+    column of its own, so that one look at the rows shows every result."""
     statements = []
     for number, (column, (_, value)) in enumerate(VALUES.items(), 3):
         source = f"(SELECT 2 AS id, {value} AS v) s"

@@ -153,8 +153,8 @@ def test_a_writers_properties_are_checked(enabled: SparkSession, name: str, path
     assert (table.version(), table.metadata().configuration) == (1, {})
 
 
-# Properties that Delta doesn't know, or whose values are illegal, with delta-spark's condition where
-# it has one.
+# Properties that Delta doesn't know, or whose values are illegal, with delta-spark's condition
+# where it has one.
 ILLEGAL: dict[tuple[str, str], str | None] = {
     ("delta.nope", "1"): "DELTA_UNKNOWN_CONFIGURATION",
     ("Delta.Nope", "1"): "DELTA_UNKNOWN_CONFIGURATION",

@@ -114,8 +114,8 @@ DECLARED = {
 
 @pytest.mark.parametrize("declared", DECLARED)
 def test_declared_types_that_no_file_can_hold(enabled: SparkSession, tmp_path: Path, declared: str) -> None:
-    """Such a column has nulls until rows with a type come. Accepted here and refused by delta-spark:
-    UPDATE, OPTIMIZE and the like where they write rows of the table again."""
+    """Such a column has nulls until rows with a type come. Accepted here and refused by
+    delta-spark: UPDATE, OPTIMIZE and the like where they write rows of the table again."""
     condition, typed = DECLARED[declared]
     path = str(tmp_path / "t")
     table = f"delta.`{path}`"
