@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef};
 use deltaplane_protocol::arrow_types::{is_variant, to_arrow_field, to_arrow_type};
 use deltaplane_protocol::mapping::{Mapping, NESTED_IDS, id_of};
-use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
+use deltaplane_protocol::schema::{DataType, Field, StructType};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use serde_json::{Map, Value};
 

@@ -40,7 +40,6 @@ SETTINGS = [
     ("false", "true", "LEGACY"),
     ("false", "false", "ANSI"),
     ("false", "false", "LEGACY"),
-    ("false", "false", "STRICT"),
 ]
 
 
