@@ -40,6 +40,7 @@ SETTINGS = [
     ("false", "true", "LEGACY"),
     ("false", "false", "ANSI"),
     ("false", "false", "LEGACY"),
+    ("false", "false", "STRICT"),
 ]
 
 
