@@ -1,5 +1,5 @@
 """CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, with the rows of a
-query, or with only a LOCATION."""
+query, with only a LOCATION, or without columns, which later writes add."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ class Create:
     rows_token: int = 0
     # Whether a catalog chose the location.
     managed: bool = False
+    # Whether the statement names the format.
+    uses: bool = field(default=False, compare=False)
 
     def run(self, session: Session) -> pa.Table:
         """Creates the table in one commit."""
@@ -66,8 +68,14 @@ class Create:
             raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
         operation = "CREATE TABLE" if self.rows is None else "CREATE TABLE AS SELECT"
         if self.rows is None and not self.columns:
-            # The statement only registers a name for the existing table.
-            return one_row(operation=operation, version=DeltaTable(location, storage_options=options).version())
+            if self.mode == "overwrite":
+                raise InvalidArgumentError(
+                    "what replaces a table has columns: declare them in parentheses, or use AS and a query",
+                    table=location,
+                )
+            if self.location is not None and (there or not self.uses):
+                # The statement only registers a name for the existing table.
+                return one_row(operation=operation, version=DeltaTable(location, storage_options=options).version())
         if there and self.mode == "ignore":
             return one_row(operation=operation, version=None)
         with self.cursor.located(self.table.token):
@@ -213,7 +221,9 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | Cre
         return replace(_with_options(made, stores=False), rows=cursor.last_query(), rows_token=token)
     made = _with_options(made, stores=mode != "overwrite")
     takes = made.location is not None and made.table.path is None and mode != "overwrite"
-    if not made.columns and not (takes and made == Create(made.table, cursor, mode, location=made.location)):
+    takes = takes and made == Create(made.table, cursor, mode, location=made.location)
+    ordered = made.partition_by is not None or made.cluster_by is not None
+    if not made.columns and not takes and (ordered or not made.uses):
         cursor.expected("columns in parentheses, or AS and a query")
     return made
 
@@ -246,6 +256,7 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
             if cursor.peek() not in ("delta", "deltaplane"):
                 cursor.expected("DELTA")
             cursor.at += 1
+            made = replace(made, uses=True)
         elif cursor.take("partitioned", "by"):
             made = _partitioned(cursor, made)
         elif cursor.take("cluster", "by"):
@@ -278,19 +289,20 @@ def _optioned(cursor: Grammar, made: Create) -> Create:
 
 
 def _with_options(made: Create, *, stores: bool) -> Create:
-    """Applies OPTIONS as delta-spark does: `path` is the location, `comment` precedes that of
-    TBLPROPERTIES, names of Delta's properties set these, before TBLPROPERTIES. If the statement
-    `stores` options (it has columns and replaces no table), each one is a property under its own
-    name and under `option.` and its name.
+    """Applies OPTIONS as delta-spark does: `path` is the location, names of Delta's properties set
+    these, before TBLPROPERTIES. If the statement `stores` options (it has columns and replaces no
+    table), each one is a property under its own name and under `option.` and its name, and
+    `comment` precedes that of TBLPROPERTIES; otherwise `comment` leaves the table without one.
     """
-    location, comment = made.location, made.comment
+    location = made.location
+    comment = made.properties_comment if made.comment is None else made.comment
     configuration, properties_by_option = dict[str, str](), dict[str, str]()
     for key, value in made.options.items():
         if key.lower() == "path":
             location = value
             continue
         if key == "comment":
-            comment = value if stores and made.comment is None else comment
+            comment = (value if made.comment is None else comment) if stores else None
         elif stores or key.lower().startswith("delta."):
             configuration[key] = value
         if stores:
@@ -300,7 +312,7 @@ def _with_options(made: Create, *, stores: bool) -> Create:
     return replace(
         made,
         location=location,
-        comment=made.properties_comment if comment is None else comment,
+        comment=comment,
         properties_comment=None,
         options={},
         properties={**properties, **configuration, **properties_by_option},

@@ -11,7 +11,7 @@ from deltaplane.schema import Field
 from deltaplane.table.ddl_types import type_text, without_notes
 from deltaplane.table.delta_table import DeltaTable
 
-__all__ = ["check_same"]
+__all__ = ["check_same", "check_same_properties"]
 
 # Properties that writers set themselves, which no statement contains.
 _NOTED_OF_TABLES = (
@@ -44,6 +44,16 @@ def check_same(
     ):
         if [name.lower() for name in here] != [name.lower() for name in said]:
             _refuse(table, f"is {what} by ({', '.join(here)}), not by ({', '.join(said)})", f"what it is {what} by")
+    check_same_properties(table, properties)
+
+
+def check_same_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
+    """Compares a table's properties with a statement's, if the statement names any.
+
+    Raises:
+        TableAlreadyExistsError: they differ.
+    """
+    metadata = table.metadata()
     said_of = {key: value for key, value in properties.items() if not key.startswith(_OF_PROTOCOL)}
     there = {key: value for key, value in metadata.configuration.items() if not key.startswith(_NOTED_OF_TABLES)}
     if said_of and said_of != there:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef};
 use deltaplane_protocol::arrow_types::{is_variant, to_arrow_field, to_arrow_type};
 use deltaplane_protocol::mapping::{Mapping, NESTED_IDS, id_of};
-use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
+use deltaplane_protocol::schema::{DataType, Field, StructType};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use serde_json::{Map, Value};
 
@@ -149,12 +149,22 @@ fn file_type(t: &DataType, mapping: Mapping, nested: &NestedIds<'_>) -> ArrowTyp
     }
 }
 
-/// The stored part of a schema: all except void columns (P181).
+/// Whether files can hold values of a type: not of void, of arrays and maps that contain it, or of
+/// structs without a field that files can hold (P181).
+pub(crate) fn is_storable(t: &DataType) -> bool {
+    match t {
+        DataType::Primitive(_) | DataType::Array(_) | DataType::Map(_) => !t.contains_void(),
+        DataType::Struct(s) => s.fields().iter().any(|f| is_storable(&f.data_type)),
+    }
+}
+
+/// The stored part of a schema: all columns and fields of structs that files can hold. The others
+/// have only nulls.
 pub(crate) fn without_void(s: &StructType) -> StructType {
     let fields = s
         .fields()
         .iter()
-        .filter(|f| f.data_type != DataType::Primitive(Primitive::Void))
+        .filter(|f| is_storable(&f.data_type))
         .map(|f| Field {
             data_type: match &f.data_type {
                 DataType::Struct(inner) => DataType::Struct(without_void(inner)),

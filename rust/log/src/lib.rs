@@ -45,7 +45,9 @@ pub use progress::{Progress, Tell};
 pub use scan_report::ScanReport;
 pub use snapshot::file_scan::Considered;
 pub use snapshot::{LogSize, Snapshot};
-pub use table_info::{FeatureInfo, PropertyInfo, ProtocolInfo, Protocols, TableInfo, known_features, known_properties};
+pub use table_info::{
+    FeatureInfo, PropertyInfo, ProtocolInfo, Protocols, TableInfo, check_properties, known_features, known_properties,
+};
 pub use table_schema::{TableField, TableSchema};
 pub use transaction::dry_run::DryRun;
 pub use transaction::{AFTER_COMMIT, Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Metadata, Protocol};
-use deltaplane_protocol::features::{self, Kind, supported};
-use deltaplane_protocol::properties::{KNOWN, Values};
+use deltaplane_protocol::features::{self, Directives, Kind, supported};
+use deltaplane_protocol::properties::{KNOWN, Properties, Values, canonical_key};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The table's metadata without its columns.
@@ -133,6 +134,19 @@ pub struct PropertyInfo {
     pub meaning: String,
     /// Whether users may set it.
     pub settable: bool,
+}
+
+/// Refuses properties that Delta doesn't know and values that aren't legal, each property on its
+/// own: for a write that ignores properties because its table has its own.
+///
+/// # Errors
+/// `InvalidArgument` for a key or a value, `UnsupportedFeature` for a feature.
+pub fn check_properties(properties: &BTreeMap<String, String>) -> Result<()> {
+    let mut others = properties.clone();
+    let asked = Directives::take(&mut others)?;
+    features::check_versions(&asked)?;
+    let canonical = others.into_iter().map(|(key, value)| Ok((canonical_key(&key)?, value)));
+    Properties::validate_each(&canonical.collect::<Result<_>>()?)
 }
 
 /// Every table property that Delta knows.

@@ -147,12 +147,18 @@ impl Properties {
 
     /// Refuses values of known properties that can't be read: for properties a user sets.
     pub fn validate(configuration: &BTreeMap<String, String>) -> Result<()> {
+        Self::validate_each(configuration)?;
+        check_together(configuration)
+    }
+
+    /// As `validate`, but each property on its own: for properties that a write ignores.
+    pub fn validate_each(configuration: &BTreeMap<String, String>) -> Result<()> {
         for (key, value) in configuration {
             if let Some(known) = find(key) {
                 known.check(value)?;
             }
         }
-        check_together(configuration)
+        Ok(())
     }
 }
 

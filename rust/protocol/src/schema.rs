@@ -103,6 +103,18 @@ pub struct StructType {
     by_name: HashMap<String, usize>,
 }
 
+impl DataType {
+    /// Whether the type is void or contains it, at any depth.
+    pub fn contains_void(&self) -> bool {
+        match self {
+            DataType::Primitive(p) => *p == Primitive::Void,
+            DataType::Array(a) => a.element.contains_void(),
+            DataType::Map(m) => m.key.contains_void() || m.value.contains_void(),
+            DataType::Struct(s) => s.fields().iter().any(|f| f.data_type.contains_void()),
+        }
+    }
+}
+
 impl From<Primitive> for DataType {
     fn from(p: Primitive) -> Self {
         DataType::Primitive(p)

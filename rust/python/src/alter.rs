@@ -1,5 +1,7 @@
 //! ALTER across the boundary, and what the core knows of features and properties.
 
+use std::collections::BTreeMap;
+
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{AlterRequest, Altered, FeatureInfo, PropertyInfo};
@@ -19,6 +21,12 @@ pub(crate) fn alter_table(location: &str, options: Options, request: Record<Alte
 #[boundary]
 pub(crate) fn known_features() -> Record<Vec<FeatureInfo>> {
     Record(deltaplane_log::known_features())
+}
+
+/// Refuses properties that Delta doesn't know and values that aren't legal, each on its own.
+#[boundary]
+pub(crate) fn check_properties(properties: BTreeMap<String, String>) -> Result<()> {
+    deltaplane_log::check_properties(&properties)
 }
 
 /// Every table property that Delta knows.

@@ -39,7 +39,7 @@ mod _native {
 
     #[pymodule_export]
     use crate::{
-        alter::{alter_table, known_features, known_properties},
+        alter::{alter_table, check_properties, known_features, known_properties},
         arrow_bridge::{ArrowSchema, ArrowStream},
         cache::{cache_contents, cache_dir, clear_cache},
         incoming::check_batch,

@@ -63,6 +63,19 @@ OPTIONS: dict[str, tuple[dict[str, str], str | None]] = {
         {"delta.appendOnly": "true"},
         None,
     ),
+    # Their comment among OPTIONS takes the other ones away.
+    **{
+        f"{statement} OPTIONS ('comment' = 'x') {clauses} {query}": ({}, None)
+        for statement, query in (
+            ("OR REPLACE TABLE {t} (id int) USING delta", ""),
+            ("OR REPLACE TABLE {t} USING delta", "AS SELECT 1 AS id"),
+            ("TABLE {t} USING delta", "AS SELECT 1 AS id"),
+        )
+        for clauses in ("COMMENT 'y'", "TBLPROPERTIES ('comment' = 'z')", "COMMENT 'y' TBLPROPERTIES ('comment' = 'z')")
+    },
+    "OR REPLACE TABLE {t} (id int) USING delta OPTIONS ('Comment' = 'x') COMMENT 'y'": ({}, "y"),
+    "OR REPLACE TABLE {t} (id int) USING delta TBLPROPERTIES ('comment' = 'z') COMMENT 'y'": ({}, "y"),
+    "OR REPLACE TABLE {t} USING delta TBLPROPERTIES ('comment' = 'z') AS SELECT 1 AS id": ({}, "z"),
 }
 
 
@@ -138,6 +151,85 @@ def test_a_writers_properties_are_checked(enabled: SparkSession, name: str, path
     assert condition_of(lambda: writer().mode("overwrite").save(path)) == condition
     table = DeltaTable(path)
     assert (table.version(), table.metadata().configuration) == (1, {})
+
+
+# Properties that Delta doesn't know, or whose values are illegal, with delta-spark's condition
+# where it has one.
+ILLEGAL: dict[tuple[str, str], str | None] = {
+    ("delta.nope", "1"): "DELTA_UNKNOWN_CONFIGURATION",
+    ("Delta.Nope", "1"): "DELTA_UNKNOWN_CONFIGURATION",
+    ("delta.lastCommitTimestamp", "1"): "DELTA_UNKNOWN_CONFIGURATION",
+    ("delta.rowTracking.materializedRowIdColumnName", "x"): "DELTA_UNKNOWN_CONFIGURATION",
+    ("delta.columnMapping.maxColumnId", "5"): "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+    ("delta.isolationLevel", "Snapshot"): "DELTA_INVALID_ISOLATION_LEVEL",
+    ("delta.logRetentionDuration", "x"): "DELTA_INVALID_INTERVAL",
+    ("DELTA.APPENDONLY", "nope"): None,
+    ("delta.checkpointInterval", "-1"): None,
+    ("delta.minReaderVersion", "99"): None,
+    ("delta.columnMapping.mode", "nope"): None,
+}
+
+
+@pytest.mark.parametrize("property_and_value", ILLEGAL)
+def test_illegal_properties_of_a_write_to_a_table(
+    enabled: SparkSession, name: str, path: str, property_and_value: tuple[str, str]
+) -> None:
+    (key, value), condition = property_and_value, ILLEGAL[property_and_value]
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta LOCATION '{path}'")
+
+    def writer(mode: str, **options: str) -> DataFrameWriter:
+        return rows.write.format("delta").mode(mode).options(**{key: value, **options})
+
+    for mode, options in (
+        ("append", {}),
+        ("append", {"mergeSchema": "true"}),
+        ("overwrite", {}),
+        ("overwrite", {"overwriteSchema": "true"}),
+        ("overwrite", {"replaceWhere": "id = 1"}),
+    ):
+        refused = writer(mode, **options)
+        assert condition_of(lambda refused=refused: refused.save(path)) == condition
+        if mode == "overwrite" and "replaceWhere" not in options:
+            assert condition_of(lambda refused=refused: refused.saveAsTable(name)) == condition
+    assert DeltaTable(path).version() == 0
+    # Other writes ignore them.
+    writer("append").saveAsTable(name)
+    writer("append").insertInto(name)
+    rows.writeTo(name).option(key, value).append()
+    rows.writeTo(name).option(key, value).overwrite(expr("true"))
+    table = DeltaTable(path)
+    assert (table.version(), table.metadata().configuration) == (4, {})
+
+
+def test_unknown_features_of_a_write_to_a_table(enabled: SparkSession, name: str, path: str) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta LOCATION '{path}'")
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    writer = rows.write.format("delta").mode("overwrite").option("delta.feature.nope", "supported")
+    writer.save(path)
+    assert condition_of(lambda: writer.saveAsTable(name)) == "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+    assert DeltaTable(path).version() == 1
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["id IN (SELECT 1)", "NOT EXISTS (SELECT 1)", "id = (SELECT 1)", "(v = 'a' AND id > (SELECT max(0)))"],
+)
+@pytest.mark.parametrize("partitions", ["", "PARTITIONED BY (id)"])
+def test_replacewhere_takes_no_subquery(
+    enabled: SparkSession, name: str, path: str, condition: str, partitions: str
+) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id int, v string) USING delta {partitions} LOCATION '{path}'")
+    rows = enabled.createDataFrame([(1, "a")], "id int, v string")
+    for options in ({}, {"overwriteSchema": "true"}):
+        writer = rows.write.format("delta").mode("overwrite").options(replaceWhere=condition, **options)
+        assert condition_of(lambda writer=writer: writer.save(path)) == "DELTA_UNSUPPORTED_SUBQUERY"
+        assert condition_of(lambda writer=writer: writer.saveAsTable(name)) == "DELTA_UNSUPPORTED_SUBQUERY"
+    assert DeltaTable(path).version() == 0
+    # An append ignores the option, and a text isn't a subquery.
+    rows.write.format("delta").mode("append").option("replaceWhere", condition).save(path)
+    rows.write.format("delta").mode("overwrite").option("replaceWhere", "id = 1 AND v != 'exists()'").save(path)
+    assert DeltaTable(path).version() == 2
 
 
 def test_properties_of_a_writer_that_depend_on_where_it_writes(enabled: SparkSession, name: str, path: str) -> None:

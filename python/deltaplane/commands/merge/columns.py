@@ -147,6 +147,11 @@ class MergeColumns:
     def starred(self, clause: Clause, fields: Sequence[Field]) -> list[str]:
         """The columns that `*` assigns, for a table with these columns."""
         names = [f["name"] for f in self._star(clause) if field_of(fields, f["name"]) is not None]
+        if not names and not fields:
+            raise InvalidArgumentError(
+                "the table has no columns to merge into: add some, or let the merge add the source's (merge_schema=True, "
+                "WITH SCHEMA EVOLUTION)"
+            )
         if not names:
             raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
         return names

@@ -47,8 +47,17 @@ __all__ = ["DeltaDataSource", "DeltaplaneDataSource"]
 # The source's own options; all others go to the store. Names are case-insensitive, as in Spark.
 _CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
 _READ = ("path", "location", "versionasof", "version", "timestampasof", "timestamp", "predicate", *_CHANGES)
-# Options that Spark's catalog adds for a registered table.
-_HELD = ("collation", "comment", "external", "is_managed_location", "owner", "provider", "table_type")
+# Options that the catalog adds for a registered table: Spark's own, and the mark of a managed one.
+_HELD = (
+    "collation",
+    "comment",
+    "deltaplane.managed",
+    "external",
+    "is_managed_location",
+    "owner",
+    "provider",
+    "table_type",
+)
 _WRITE = (
     "partitionby",
     "mergeschema",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deltaplane.schema import DataType, Field
     from deltaplane.table.delta_table import DeltaTable
 
-__all__ = ["refuse_changed_properties", "refuse_properties", "replacing"]
+__all__ = ["refuse_changed_properties", "refuse_properties", "replacing", "without_features"]
 
 _FORMATS = "delta.universalformat.enabledformats"
 _STATISTICS = "delta.dataskippingstatscolumns"
@@ -90,6 +90,11 @@ def replacing(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties among a writer's options that delta-spark checks where the table keeps its
     own."""
     return {key: value for key, value in properties.items() if key.lower() not in (_VECTORS, _MANIFESTS)}
+
+
+def without_features(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that don't ask for a table feature."""
+    return {key: value for key, value in properties.items() if not key.lower().startswith("delta.feature.")}
 
 
 def _is_on(properties: Mapping[str, str], key: str) -> bool:

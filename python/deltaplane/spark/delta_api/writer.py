@@ -10,7 +10,7 @@ from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties, _native
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
 from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
 from deltaplane.spark.datasource.delta_options import (
@@ -24,7 +24,7 @@ from deltaplane.spark.datasource.delta_options import (
     user_metadata,
 )
 from deltaplane.spark.datasource.stream_options import flag
-from deltaplane.spark.delta_api.property_rules import refuse_properties, replacing
+from deltaplane.spark.delta_api.property_rules import refuse_properties, replacing, without_features
 from deltaplane.spark.errors.spark_errors import with_condition, with_spark_errors
 from deltaplane.spark.execution.row_rules import relaxed
 from deltaplane.spark.execution.store_cast import (
@@ -35,7 +35,7 @@ from deltaplane.spark.execution.store_cast import (
     stored_by_position,
     widens_columns,
 )
-from deltaplane.spark.jvm.internals import held_entry
+from deltaplane.spark.jvm.internals import Jvm, held_entry
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import (
     FORMATS,
@@ -259,8 +259,13 @@ class Writer(Options, DataFrameWriter):
         configuration = {**default_properties(spark), **optional}
         matters = optional or (configuration and columns == "overwrite")
         there = bool(matters) and _native.is_table(location, store)
+        if optional and there:
+            self._check_ignored(optional, how, saves=partitions_given, named=named)
         if optional and (how == "overwrite" or not there):
             self._check_properties(optional, creates=not there, named=named)
+        selection = own.get("replacewhere") if how == "overwrite" else None
+        if selection is not None:
+            self._check_selection(selection, location, store)
         if columns == "overwrite" and there:
             # As in delta-spark, these are properties of new tables; an existing table keeps its
             # own.
@@ -272,7 +277,7 @@ class Writer(Options, DataFrameWriter):
             partition_by=self._by,
             schema_mode=columns,
             # As in delta-spark, the option has an effect only in a write that replaces rows.
-            replace_where=own.get("replacewhere") if how == "overwrite" else None,
+            replace_where=selection,
             txn=txn,
             options=store,
             configuration=configuration,
@@ -292,6 +297,26 @@ class Writer(Options, DataFrameWriter):
         columns = Schema.from_json(delta_schema_json(self._frame.schema)).fields
         checked = properties if creates else replacing(properties)
         refuse_properties(checked, columns, self._by or [], creates=named)
+
+    def _check_selection(self, condition: str, location: str, store: dict[str, str] | None) -> None:
+        """Refuses subqueries in the condition that selects the replaced rows, as delta-spark does
+        where there are rows to replace."""
+        spark = self._frame.sparkSession
+        if Jvm.of(spark).reads_subquery(spark, condition) and _native.is_table(location, store):
+            raise UnsupportedExpressionError(
+                f"a subquery can't stand in replaceWhere (condition = {condition}): write its result instead, or DELETE the "
+                "rows by a condition with the subquery, and append the new ones",
+                table=location,
+            )
+
+    def _check_ignored(self, properties: dict[str, str], mode: str, *, saves: bool, named: bool) -> None:
+        """Refuses unknown properties and illegal values among the options of a write to an existing
+        table, which keeps its own. As in delta-spark, `save` checks them in each mode except the
+        names of features, `saveAsTable` checks all where it overwrites, and `insertInto` none."""
+        if saves:
+            _native.check_properties(without_features(properties))
+        elif named and mode == "overwrite":
+            _native.check_properties(properties)
 
     def _taken(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str] | None]:
         """Splits options into deltaplane's, properties of a new table, and the store's."""

@@ -54,8 +54,9 @@ def update(
             # Checks before the first job, as delta-spark's analysis does, even if no row matches
             # the condition.
             with row_expressions("a new value"):
-                refuse_row_sets(rows.select(*new_values), rows, "a new value")
-                refuse_chance(rows.select(*new_values), "a new value")
+                valued = rows.select(*new_values)
+                refuse_row_sets(valued, rows, "a new value")
+                refuse_chance(valued, "a new value")
             work.check(work.without_ids(rows, old, assigned, new_values))
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
             new = work.changed(rows, old, assigned, new_values)

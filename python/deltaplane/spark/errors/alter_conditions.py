@@ -62,7 +62,6 @@ _PROPERTIES = (
         InvalidArgumentError,
         r"`(?P<isolationLevel>(?!SnapshotIsolation|WriteSerializable)[^`]*)` isn't a legal value of the table property "
         r"`delta\.isolationLevel`",
-        _ALTERS,
         spark=IllegalArgumentException,
     ),
     Known(

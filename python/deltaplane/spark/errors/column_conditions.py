@@ -88,6 +88,12 @@ _TYPES = (
         r"^Reader\.",
     ),
     Known("_LEGACY_ERROR_TEMP_0032", SqlSyntaxError, r"expected one location: OPTIONS", spark=ParseException),
+    Known(
+        "_LEGACY_ERROR_TEMP_1165",
+        SqlSyntaxError,
+        r"expected columns in parentheses",
+        r"(?is)^\s*create\b.*\b(partitioned|cluster)\s+by\b",
+    ),
     Known("_LEGACY_ERROR_TEMP_1183", SqlSyntaxError, r"(?i)expected a type, found `interval`", _DECLARES),
     Known(
         "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
@@ -319,6 +325,11 @@ _QUERIES = (
         UnsupportedExpressionError,
         r"a subquery can't stand here",
         rf"{_INSERTS}|^WriterV2\.",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_SUBQUERY",
+        UnsupportedExpressionError,
+        r"a subquery can't stand in (?P<operation>replaceWhere) \(condition = (?P<cond>.*)\)",
     ),
     Known(
         "DELTA_UNSUPPORTED_SUBQUERY_IN_PARTITION_PREDICATES",

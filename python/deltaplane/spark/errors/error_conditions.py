@@ -102,6 +102,13 @@ _KNOWN = (
     Known("PATH_NOT_FOUND", TableNotFoundError, "", "", "path"),
     Known("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", TableAlreadyExistsError, r"or clone to", "", "tableLocation"),
     Known(
+        "DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_TXN_LOG",
+        TableAlreadyExistsError,
+        r"the location isn't empty, and the statement declares no columns",
+        "",
+        "path",
+    ),
+    Known(
         "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
         TableAlreadyExistsError,
         r"the location isn't empty",
@@ -257,10 +264,17 @@ _KNOWN = (
         InvalidArgumentError,
         r"the column name `(?P<invalidColumnNames>[^`]*)` holds .*without column mapping",
     ),
+    Known("DELTA_EMPTY_DATA", InvalidArgumentError, r"a table needs at least one column: the data has none"),
+    Known("DELTA_MERGE_INTO_EMPTY_SCHEMA_TARGET", InvalidArgumentError, r"the table has no columns to merge into"),
     Known(
         "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS",
         InvalidArgumentError,
         r"every column .* of the type void",
+    ),
+    Known(
+        "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS",
+        SchemaMismatchError,
+        r"no column that a data file could hold",
     ),
     Known(
         "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS",
@@ -498,7 +512,9 @@ _KNOWN = (
         r"delta\.columnMapping\.mode can't change from `(?P<oldMode>[^`]*)` to `(?P<newMode>[^`]*)`",
         spark=UnsupportedOperationException,
     ),
-    Known("DELTA_UNKNOWN_CONFIGURATION", InvalidArgumentError, r"`(?P<config>delta\.[^`]*)` isn't a table property"),
+    Known(
+        "DELTA_UNKNOWN_CONFIGURATION", InvalidArgumentError, r"`(?P<config>(?i:delta)\.[^`]*)` isn't a table property"
+    ),
     Known(
         "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
         InvalidArgumentError,

@@ -325,13 +325,25 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None, *, ch
 
 
 def _check_void(name: str, source: DataType, to: DataType) -> None:
-    """Refuses values for a column without a type, since Spark's own error doesn't name the
-    reason."""
-    if isinstance(to, NullType) and not isinstance(source, NullType):
+    """Refuses values for a column or a part of one without a type, since Spark's own error doesn't
+    name the reason."""
+    if isinstance(source, NullType):
+        return
+    if isinstance(to, NullType):
         raise SchemaMismatchError(
             f"column `{name}` has no type in the table yet (void: only nulls), found {source.simpleString()} in the data: the "
             "option mergeSchema gives it this type"
         )
+    if isinstance(source, ArrayType) and isinstance(to, ArrayType):
+        _check_void(f"{name}.element", source.elementType, to.elementType)
+    elif isinstance(source, MapType) and isinstance(to, MapType):
+        _check_void(f"{name}.key", source.keyType, to.keyType)
+        _check_void(f"{name}.value", source.valueType, to.valueType)
+    elif isinstance(source, StructType) and isinstance(to, StructType):
+        own_types = {field.name.lower(): field.dataType for field in to.fields}
+        for field in source.fields:
+            if (own_type := own_types.get(field.name.lower())) is not None:
+                _check_void(f"{name}.{field.name}", field.dataType, own_type)
 
 
 def holds_void(data_type: DataType) -> bool:

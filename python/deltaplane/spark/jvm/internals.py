@@ -685,6 +685,17 @@ class Jvm:
         result: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())
         return result
 
+    def reads_subquery(self, spark: Any, text: str) -> bool:
+        """Whether a condition's text contains subqueries; False for a text that isn't one."""
+        from pyspark.errors import PySparkException
+
+        try:
+            parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+        except PySparkException:
+            return False
+        result: bool = self.subqueries.hasSubquery(parsed)
+        return result
+
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""
         references = filtered._jdf.queryExecution().analyzed().condition().references().toSeq()

@@ -216,9 +216,11 @@ def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
     return place is None if held_table(spark, name) is None else held_property(spark, name, MANAGED) == "true"
 
 
-def check_unused(location: str, options: Mapping[str, str] | None = None, *, even_tables: bool = False) -> None:
+def check_unused(
+    location: str, options: Mapping[str, str] | None = None, *, even_tables: bool = False, declares: bool = True
+) -> None:
     """Refuses to create a table in a directory with foreign files, or with `even_tables` also in
-    one with a table.
+    one with a table. `declares`: whether the table's columns are known.
 
     Raises:
         TableAlreadyExistsError: the location contains files.
@@ -234,8 +236,9 @@ def check_unused(location: str, options: Mapping[str, str] | None = None, *, eve
     level = _native.RawStore.open(location, options_text).list_level("")
     names = () if level is None else (*level[0], *(entry[0] for entry in level[1]))
     if any(not name.startswith(("_", ".")) for name in names):
+        without = "" if declares else ", and the statement declares no columns"
         raise TableAlreadyExistsError(
-            "the location isn't empty: files are here that are no Delta table's; CONVERT TO DELTA makes a table of Parquet files, or "
+            f"the location isn't empty{without}: files are here that are no Delta table's; CONVERT TO DELTA makes a table of Parquet files, or "
             "give another location",
             table=location,
         )
@@ -253,9 +256,10 @@ def register_name(
     schema = _native.Snapshot.open(location, storage_options_text(options)).schema.to_value()
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With explicit columns, the catalog doesn't ask the data source for them.
+    declared = f" ({columns})" if columns else ""
     marked = f" TBLPROPERTIES ('{MANAGED}' = 'true')" if managed else ""
     _of_spark(
-        spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{_escaped(location)}'{marked}"
+        spark, f"CREATE TABLE IF NOT EXISTS {name}{declared} USING deltaplane LOCATION '{_escaped(location)}'{marked}"
     )
     # Another session may have taken the name meanwhile.
     check_free(spark, name)

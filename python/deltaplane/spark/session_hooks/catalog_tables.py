@@ -31,7 +31,7 @@ from deltaplane.statements.common.statement import Command
 from deltaplane.statements.create import Create
 from deltaplane.statements.like import CreateLike
 from deltaplane.table.delta_table import DeltaTable
-from deltaplane.table.match_existing import check_same
+from deltaplane.table.match_existing import check_same, check_same_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,14 +140,18 @@ class CreatedTable:
                 check_unused(absolute_location(stated), even_tables=True)
             return command
         if not DeltaTable.is_deltatable(stated):
-            check_unused(absolute_location(stated))
+            check_unused(absolute_location(stated), declares=bool(command.columns))
             return command
-        if not command.columns:
+        if not command.columns and command.mode == "overwrite":
+            # Refused when it runs.
             return command
-        columns = [column.field for column in command.columns]
-        check_same(
-            DeltaTable(stated), columns, command.partition_by or [], command.cluster_by or [], command.properties
-        )
+        if command.columns:
+            columns = [column.field for column in command.columns]
+            check_same(
+                DeltaTable(stated), columns, command.partition_by or [], command.cluster_by or [], command.properties
+            )
+        else:
+            check_same_properties(DeltaTable(stated), command.properties)
         return Create(command.table, command.cursor, "error", location=stated)
 
 

@@ -34,7 +34,7 @@ use parquet::schema::types::ColumnDescPtr;
 use tokio::task::JoinHandle;
 
 use crate::stats::StatsConfig;
-use crate::types::{row_schema, without_void};
+use crate::types::{is_storable, row_schema, without_void};
 pub(crate) use copied::CopiedColumn;
 use file::{FileSpec, OpenFile, ROW_GROUP_BYTES};
 pub use kinds::FileKind;
@@ -649,41 +649,13 @@ fn check_partition_columns(spec: &WriteSpec) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Only top-level columns and fields of structs can be void, because files can leave these out
-/// (P181).
+/// A file needs a column with a type (P181).
 fn check_storable(s: &StructType) -> Result<()> {
-    let void = DataType::Primitive(Primitive::Void);
-    if s.fields().is_empty() || s.fields().iter().all(|f| f.data_type == void) {
-        return Err(Error::schema_mismatch(
-            "the table has no column that a data file could hold (none at all, or only void ones): add a column with a type",
-        ));
-    }
-    s.fields()
-        .iter()
-        .try_for_each(|f| check_storable_type(&f.name, &f.data_type))
-}
-
-fn check_storable_type(path: &str, t: &DataType) -> Result<()> {
-    let void = DataType::Primitive(Primitive::Void);
-    let refuse = |what: &str| {
-        Err(Error::schema_mismatch(format!(
-            "the column `{path}` {what}, which a data file can't hold: cast it to a type before writing"
-        )))
-    };
-    match t {
-        DataType::Primitive(_) => Ok(()),
-        DataType::Struct(s) if s.fields().iter().all(|f| f.data_type == void) => {
-            refuse("is a struct without any typed field")
-        }
-        DataType::Struct(s) => s
-            .fields()
-            .iter()
-            .try_for_each(|f| check_storable_type(&format!("{path}.{}", f.name), &f.data_type)),
-        DataType::Array(a) if a.element == void => refuse("is an array of void"),
-        DataType::Array(a) => check_storable_type(&format!("{path}.element"), &a.element),
-        DataType::Map(m) if m.key == void || m.value == void => refuse("is a map with void keys or values"),
-        DataType::Map(m) => check_storable_type(&format!("{path}.key"), &m.key)
-            .and_then(|()| check_storable_type(&format!("{path}.value"), &m.value)),
+    match s.fields().iter().any(|f| is_storable(&f.data_type)) {
+        true => Ok(()),
+        false => Err(Error::schema_mismatch(
+            "the table has no column that a data file could hold (none at all, or every column is of the type void): add a column with a type",
+        )),
     }
 }
 

@@ -16,13 +16,13 @@ use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::partition_values::partition_text;
 use deltaplane_protocol::paths::partition_dir;
-use deltaplane_protocol::schema::{DataType, StructType};
+use deltaplane_protocol::schema::{DataType, Field, StructType};
 
 use super::WriteSpec;
 use crate::convert::{Convert, Rules};
 use crate::hashes::Seed;
 use crate::processors::processors;
-use crate::types::{row_schema, row_type};
+use crate::types::{is_storable, row_schema, row_type};
 
 /// With fewer rows, starting another thread takes longer than processing them.
 const ROWS_OF_A_CORE: usize = 65_536;
@@ -45,6 +45,8 @@ pub(super) struct Splitter {
     /// Positions and types of the stored columns.
     stored: Vec<(usize, DataType)>,
     schema: SchemaRef,
+    /// Positions of the columns that no file can hold, whatever the type says (P181).
+    left_out: Vec<usize>,
 }
 
 impl Splitter {
@@ -68,7 +70,11 @@ impl Splitter {
         let stored_at = fields
             .map(|f| Ok((position(&f.name)?, f.data_type.clone())))
             .collect::<Result<Vec<_>>>()?;
+        let left_out =
+            |(_, f): &(usize, &Field)| !matches!(f.data_type, DataType::Primitive(_)) && !is_storable(&f.data_type);
+        let left_out = table.fields().iter().enumerate().filter(left_out);
         Ok(Splitter {
+            left_out: left_out.map(|(i, _)| i).collect(),
             columns: partition_columns
                 .iter()
                 .map(|c| spec.mapping.partition_key(table, c).to_owned())
@@ -132,6 +138,11 @@ impl Splitter {
     }
 
     fn stored_columns(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        for array in self.left_out.iter().filter_map(|i| batch.columns().get(*i)) {
+            if array.logical_null_count() < array.len() {
+                return Err(Error::internal("rows have values in a column that no file can hold"));
+            }
+        }
         let mut columns = Vec::with_capacity(self.stored.len());
         for (i, t) in &self.stored {
             let Some(array) = batch.columns().get(*i) else {

@@ -536,12 +536,37 @@ fn void_columns_are_not_written() {
     assert_eq!(t.read_all(ReadSpec::new(s, vec![]), &adds).unwrap().num_rows(), 2);
     for hopeless in [
         r#"{"type":"struct","fields":[{"name":"n","type":"void","nullable":true,"metadata":{}}]}"#,
-        r#"{"type":"struct","fields":[{"name":"v","type":"long","nullable":true,"metadata":{}},{"name":"n","type":{"type":"array","elementType":"void","containsNull":true},"nullable":true,"metadata":{}}]}"#,
+        r#"{"type":"struct","fields":[{"name":"n","type":{"type":"array","elementType":"void","containsNull":true},"nullable":true,"metadata":{}}]}"#,
         r#"{"type":"struct","fields":[]}"#,
     ] {
         let e = t.write(&json_schema(hopeless), &[], &[]).unwrap_err();
         assert_eq!(e.kind(), Kind::SchemaMismatch);
     }
+}
+
+#[test]
+fn columns_of_void_inside_are_left_out_and_read_as_nulls() {
+    // P181
+    let s = json_schema(
+        r#"{"type":"struct","fields":[{"name":"v","type":"integer","nullable":true,"metadata":{}},
+        {"name":"l","type":{"type":"array","elementType":{"type":"struct","fields":[{"name":"x","type":"long","nullable":true,"metadata":{}},{"name":"n","type":"void","nullable":true,"metadata":{}}]},"containsNull":true},"nullable":true,"metadata":{}},
+        {"name":"m","type":{"type":"map","keyType":"string","valueType":"void","valueContainsNull":true},"nullable":true,"metadata":{}},
+        {"name":"s","type":{"type":"struct","fields":[{"name":"l","type":{"type":"array","elementType":"void","containsNull":true},"nullable":true,"metadata":{}}]},"nullable":true,"metadata":{}}]}"#,
+    );
+    let b = cast_batch(&batch(vec![("v", Arc::new(Int32Array::from(vec![1, 2])))]), &s).unwrap();
+    let t = Folder::new();
+    let adds = t.write(&s, &[], std::slice::from_ref(&b)).unwrap();
+    let file = std::fs::File::open(t.path(&adds[0].path)).unwrap();
+    let parquet = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    assert_eq!(parquet.parquet_schema().columns().len(), 1);
+    let rows = t.read_all(ReadSpec::new(s, vec![]), &adds).unwrap();
+    assert_eq!(
+        rows.columns()
+            .iter()
+            .map(|c| c.logical_null_count())
+            .collect::<Vec<_>>(),
+        [0, 2, 2, 2]
+    );
 }
 
 #[test]

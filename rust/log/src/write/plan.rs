@@ -230,7 +230,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     }
     Properties::validate(&configuration)?;
     let mapping = Mapping::of(&configuration)?;
-    check_new_schema(&schema, &partition_columns, mapping)?;
+    check_new_schema(&schema, &partition_columns, mapping, request.has_rows())?;
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let mut metadata = Metadata {
         id: new_id().to_string(),
@@ -553,7 +553,7 @@ fn new_schema(
         }
         let previous: &[String] = if request.defines_anew() { &[] } else { &old_columns };
         let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(previous))?;
-        check_new_schema(&incoming, &columns, mapping)?;
+        check_new_schema(&incoming, &columns, mapping, request.has_rows())?;
         return Ok((incoming, columns));
     }
     if let Some(asked) = &request.partition_by
@@ -572,15 +572,16 @@ fn new_schema(
         Some(_) => {
             let widens = |from, to| type_widening::widens_by_itself(base.state().view(), from, to);
             let merged = merge::merge(base.schema(), &incoming, &widens)?;
+            check_void(&merged, &incoming)?;
             type_widening::record(base.schema(), &merged)
         }
         None => {
             merge::check_fits(base.schema(), &incoming)?;
+            check_void(base.schema(), &incoming)?;
             base.schema().as_ref().clone()
         }
     };
     check_field_names(&schema, base.state().mapping())
-        .and_then(|()| check_void(&schema))
         .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
     Ok((schema, old_columns))
 }

@@ -244,6 +244,11 @@ impl WriteRequest {
         replaces && self.schema_mode == Some(SchemaMode::Overwrite)
     }
 
+    /// Whether rows may be written, and not only a table's definition.
+    pub(crate) fn has_rows(&self) -> bool {
+        !matches!(self.operation, CommitOperation::Definition { fills: false, .. })
+    }
+
     /// A write in this mode that asks for nothing else.
     pub fn new(mode: WriteMode) -> Self {
         WriteRequest {

@@ -42,17 +42,25 @@ pub(crate) fn canonical_columns(schema: &StructType, columns: &[String]) -> Resu
 /// Characters that names of columns in files may not hold without column mapping (P116).
 const ILLEGAL_IN_NAMES: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '='];
 
-/// A new table needs columns with names that files can hold, and one with a type that they can
-/// (P181).
-pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String], mapping: Mapping) -> Result<()> {
+/// A new table needs columns with names that files can hold. If `rows` are written to it, it needs
+/// a column, and types that files can hold (P181): a table without rows may get them later.
+pub(crate) fn check_new_schema(
+    schema: &StructType,
+    partition_columns: &[String],
+    mapping: Mapping,
+    rows: bool,
+) -> Result<()> {
+    check_field_names(schema, mapping)?;
+    identity_columns::check(schema, partition_columns)?;
+    if !rows {
+        return Ok(());
+    }
     if schema.fields().is_empty() {
         return Err(Error::invalid_argument(
             "a table needs at least one column: the data has none",
         ));
     }
-    check_field_names(schema, mapping)?;
-    check_void(schema)?;
-    identity_columns::check(schema, partition_columns)?;
+    check_void(schema, schema)?;
     let in_files = schema.fields().iter().filter(|f| !partition_columns.contains(&f.name));
     if in_files
         .clone()
@@ -103,36 +111,38 @@ fn check_nested_names(t: &DataType) -> Result<()> {
     }
 }
 
-/// Void may stand where a file can do without it: not inside arrays and maps, nor as all of a
-/// struct (P181).
-pub(crate) fn check_void(schema: &StructType) -> Result<()> {
-    schema.fields().iter().try_for_each(|f| match &f.data_type {
-        DataType::Primitive(_) => Ok(()),
-        nested => check_nested_void(nested, &f.name),
-    })
+/// Refuses columns of the data whose types in the table contain void where no file can leave it
+/// out: inside arrays and maps, or as all of a struct (P181).
+pub(crate) fn check_void(table: &StructType, data: &StructType) -> Result<()> {
+    check_void_below(table, data, "")
 }
 
 const VOID: DataType = DataType::Primitive(Primitive::Void);
 
-fn check_nested_void(t: &DataType, path: &str) -> Result<()> {
+fn check_void_below(table: &StructType, data: &StructType, path: &str) -> Result<()> {
+    data.fields().iter().try_for_each(|f| {
+        let own = table.field_ignore_case(&f.name).unwrap_or(f);
+        check_nested_void(&own.data_type, &f.data_type, &format!("{path}{}", own.name))
+    })
+}
+
+fn check_nested_void(table: &DataType, data: &DataType, path: &str) -> Result<()> {
     let refuse = |what: &str| {
         Err(Error::schema_mismatch(format!(
-            "the column `{path}` is {what} of the type void (only nulls), which no file can hold: cast it to a type (P181)"
+            "the column `{path}` is {what} of the type void (only nulls), or of a type that contains it, which no file can hold: cast it to a type (P181)"
         )))
     };
-    match t {
-        DataType::Primitive(_) => Ok(()),
-        DataType::Array(a) if a.element == VOID => refuse("an array"),
-        DataType::Array(a) => check_nested_void(&a.element, path),
-        DataType::Map(m) if m.key == VOID || m.value == VOID => refuse("a map"),
-        DataType::Map(m) => check_nested_void(&m.key, path).and_then(|()| check_nested_void(&m.value, path)),
-        DataType::Struct(s) if !s.fields().is_empty() && s.fields().iter().all(|f| f.data_type == VOID) => {
-            refuse("a struct of fields")
-        }
-        DataType::Struct(s) => s
-            .fields()
-            .iter()
-            .try_for_each(|f| check_nested_void(&f.data_type, &format!("{path}.{}", f.name))),
+    match (table, data) {
+        // Only nulls, which need no place in files.
+        (_, DataType::Primitive(_)) => Ok(()),
+        (DataType::Array(a), _) if a.element.contains_void() => refuse("an array"),
+        (DataType::Map(m), _) if m.key.contains_void() || m.value.contains_void() => refuse("a map"),
+        (DataType::Struct(s), _) if s.fields().is_empty() => Err(Error::schema_mismatch(format!(
+            "the column `{path}` is a struct without fields, which no file can hold: give it one"
+        ))),
+        (DataType::Struct(s), _) if s.fields().iter().all(|f| f.data_type == VOID) => refuse("a struct of fields"),
+        (DataType::Struct(s), DataType::Struct(d)) => check_void_below(s, d, &format!("{path}.")),
+        _ => Ok(()),
     }
 }
 
@@ -218,6 +228,14 @@ mod tests {
         // P181
         for bad in [
             structure("c", array(Primitive::Void), true),
+            structure(
+                "c",
+                array(DataType::Struct(StructType::new(vec![
+                    Field::new("x", Primitive::Long, true),
+                    Field::new("v", Primitive::Void, true),
+                ]))),
+                true,
+            ),
             structure("c", DataType::Struct(structure("x", Primitive::Void, true)), true),
             structure(
                 "s",
@@ -225,7 +243,7 @@ mod tests {
                 true,
             ),
         ] {
-            assert!(check_void(&bad).unwrap_err().message().contains("void"), "{bad}");
+            assert!(check_void(&bad, &bad).unwrap_err().message().contains("void"), "{bad}");
         }
         let fine = vec![
             Field::new("v", Primitive::Void, true),
@@ -238,7 +256,13 @@ mod tests {
                 true,
             ),
         ];
-        check_void(&StructType::new(fine)).unwrap();
+        let fine = StructType::new(fine);
+        check_void(&fine, &fine).unwrap();
+        // The data lacks the column, or has nothing but nulls in it, or the table knows the type.
+        let bad = structure("c", array(Primitive::Void), true);
+        check_void(&bad, &StructType::new(Vec::new())).unwrap();
+        check_void(&bad, &structure("C", Primitive::Void, true)).unwrap();
+        check_void(&structure("c", array(Primitive::Long), true), &bad).unwrap();
     }
 
     #[test]

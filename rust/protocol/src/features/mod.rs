@@ -44,7 +44,7 @@ pub use hooks::row_rule::{ColumnRule, RowCheck, RowRules, mentions};
 pub use hooks::table_feature::{Kind, Refusal, TableFeature};
 pub use rules::concurrent::{metadata_clash, protocol_clash};
 pub use rules::drop::{Dropped, without_feature};
-pub use rules::minimum_protocol::{protocol_for, protocol_with};
+pub use rules::minimum_protocol::{check_versions, protocol_for, protocol_with};
 pub use rules::row_rules::row_rules;
 pub use rules::stored_ids::{StoredIds, stored_ids};
 pub use rules::support::{reads, writes};

@@ -63,7 +63,8 @@ fn add_with_requirements(set: &mut BTreeSet<String>, name: &str) {
     }
 }
 
-fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
+/// Refuses versions that no protocol has; returns them, for reader and writer.
+pub fn check_versions(asked: &Directives) -> Result<(i32, i32)> {
     let reader = asked.min_reader_version.unwrap_or(1);
     let writer = asked.min_writer_version.unwrap_or(1);
     if !(1..=FEATURES_READER).contains(&reader) || !(1..=FEATURES_WRITER).contains(&writer) {
@@ -71,6 +72,11 @@ fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
             "there is no protocol ({reader}, {writer}): reader versions go from 1 to {FEATURES_READER}, writer versions from 1 to {FEATURES_WRITER}"
         )));
     }
+    Ok((reader, writer))
+}
+
+fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
+    let (reader, writer) = check_versions(asked)?;
     let alone = (reader == 2 && writer < 5) || (reader == FEATURES_READER && writer < FEATURES_WRITER);
     if alone {
         return Err(Error::invalid_argument(format!(
