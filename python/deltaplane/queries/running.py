@@ -147,8 +147,8 @@ def opened(
             if scan is None:
                 streams.append(_Stream(source, rows))
             else:
-                connection.execute(f"CREATE VIEW {source.name} AS {scan}")
                 scans += 1
+                connection.execute(f"CREATE VIEW {source.name} AS {scan}")
         disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
         for stream in streams:
             connection.register(stream.name, stream)
