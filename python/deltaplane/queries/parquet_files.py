@@ -27,8 +27,7 @@ _MOST_DELETED = 5_000_000
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Files of a table: absolute paths, partition values by the columns' ids, and the number of live
-    rows if the log has it.
+    """Files of a table: absolute paths, and partition values by the columns' ids.
 
     `deleted` are the rows that deletion vectors delete: `file`, the index in `paths`, and
     `position`. It is None if no file has a vector.
@@ -36,7 +35,6 @@ class FileGroup:
 
     paths: Sequence[str]
     partitions: pa.Table
-    rows: int | None
     deleted: pa.Table | None = None
 
 
@@ -63,7 +61,7 @@ def file_groups(rows: DeltaSource, conditions: Sequence[str], partitions: Mappin
         deleted = _deleted_rows(rows.table, group.paths)
         if deleted is None:
             return None
-        groups.append(FileGroup(group.paths, group.partitions, group.rows, deleted))
+        groups.append(FileGroup(group.paths, group.partitions, deleted))
     return [group for group in groups if group.paths]
 
 
@@ -83,13 +81,24 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str]) -> pa.RecordBat
 
 
 def _group(table: DeltaTable, files: pa.Table) -> FileGroup:
-    import pyarrow.compute as pc
-
+    files = _typical_first(files)
     root = table._snapshot.location.rstrip("/")
     paths = [_absolute(root, path) for path in files["path"].to_pylist()]
-    live = pc.subtract(files["rows"], pc.fill_null(files["deleted"], 0))
-    count = None if live.null_count else max(0, pc.sum(live, min_count=0).as_py())
-    return FileGroup(paths, files.drop_columns(["path", "rows", "deleted"]), count)
+    return FileGroup(paths, files.drop_columns(["path", "rows", "deleted"]))
+
+
+def _typical_first(files: pa.Table) -> pa.Table:
+    """Puts the file first whose number of rows is closest to the mean: DuckDB's join order counts as
+    many rows in each file as in the first one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = files["rows"]
+    if len(rows) < 2 or rows.null_count == len(rows):
+        return files
+    distance = pc.abs(pc.subtract(rows.cast(pa.float64()), pc.mean(rows)))
+    first = pc.index(distance, pc.min(distance)).as_py()
+    return pa.concat_tables([files.slice(first, 1), files.slice(0, first), files.slice(first + 1)])
 
 
 def _absolute(root: str, path: str) -> str:

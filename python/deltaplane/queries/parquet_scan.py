@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.expr.types import SparkType, of_json, text
+from deltaplane.expr.types import SparkType, of_json, quoted, text
 from deltaplane.queries.parquet_files import FileGroup, file_groups
-from deltaplane.queries.parquet_types import StoredColumn, footer_types, is_int96, is_readable
+from deltaplane.queries.parquet_types import FoundColumn, StoredColumn, found_columns, is_int96, is_readable
 from deltaplane.queries.plan import Source
 from deltaplane.queries.sources import DeltaSource
 
@@ -54,16 +54,15 @@ def parquet_scan(connection: Any, source: Source, rows: DeltaSource, conditions:
     if columns is None:
         return None
     groups = file_groups(rows, conditions, {id: name for id, (name, _) in columns.partitions.items()})
-    paths = [path for group in groups or () for path in group.paths]
-    if not groups or any(_PATTERN.search(path) for path in paths):
+    if not groups or any(_PATTERN.search(path) for group in groups for path in group.paths):
         return None
-    read_as = _read_as(connection, paths, columns.stored)
-    if read_as is None:
-        return None
-    return " UNION ALL ".join(
-        _select(connection, f"{source.name}_{number}", source.needed, columns, read_as, group)
-        for number, group in enumerate(groups)
-    )
+    selects = []
+    for number, group in enumerate(groups):
+        reading = _reading(connection, group.paths, columns.stored)
+        if reading is None:
+            return None
+        selects.append(_select(connection, f"{source.name}_{number}", source.needed, columns, reading, group))
+    return " UNION ALL ".join(selects)
 
 
 def _needed_columns(table: DeltaTable, source: Source) -> _Columns | None:
@@ -91,72 +90,58 @@ def _needed_columns(table: DeltaTable, source: Source) -> _Columns | None:
 
 @dataclass(frozen=True)
 class _Reading:
-    """How DuckDB reads a stored column: the type for its reader, and its value by id."""
+    """How DuckDB reads the stored columns: their values by id, and the options of its reader."""
 
-    type: str
-    value: str
+    values: Mapping[str, str]
+    options: str
 
 
-def _read_as(connection: Any, files: Sequence[str], stored: Mapping[str, StoredColumn]) -> dict[str, _Reading] | None:
+def _reading(connection: Any, files: Sequence[str], stored: Mapping[str, StoredColumn]) -> _Reading | None:
     """How DuckDB reads these columns; None if it reads other values than deltaplane's reader."""
-    if not stored:
-        return {}
-    footers = footer_types(connection, files, list(stored.values()))
-    if footers is None:
+    options = ["hive_partitioning = false"]
+    found = found_columns(connection, files, stored) if stored else {}
+    if found is None:
         return None
-    readings = {}
-    for id, column in stored.items():
-        types = footers.get(column.key, [])
-        if not all(is_readable(footer, column.type) for footer in types):
+    for id, column in found.items():
+        if not all(is_readable(footer, stored[id].type) for footer in column.footers):
             return None
-        readings[id] = _reading(connection, id, column.type, [is_int96(footer) for footer in types])
-    return readings
+    if any(column.name is not None and (len(column.footers) > 1 or not column.everywhere) for column in found.values()):
+        # Reads all footers before the query runs.
+        options.append("union_by_name = true")
+    if any(column.type.fractional for column in stored.values()):
+        # DuckDB skips row groups by bounds, which leave NaN out in many writers' files.
+        options.append("can_have_nan = true")
+    values = {id: _value(connection, column, stored[id].type) for id, column in found.items()}
+    return _Reading(values, ", ".join(options))
 
 
-def _reading(connection: Any, id: str, data_type: SparkType, int96: Sequence[bool]) -> _Reading:
-    if data_type.name != "timestamp" or (int96 and all(int96)):
-        return _Reading(data_type.duck, id)
-    if any(int96):
-        # DuckDB converts INT96 to an instant by the session's time zone.
-        connection.execute("SET TimeZone = 'UTC'")
-    return _Reading("TIMESTAMP WITH TIME ZONE", f"make_timestamp(epoch_us({id}))")
+def _value(connection: Any, column: FoundColumn, data_type: SparkType) -> str:
+    if column.name is None:
+        return f"CAST(NULL AS {data_type.duck})"
+    name = f"f.{quoted(column.name)}"
+    if data_type.name == "timestamp":
+        int96 = [is_int96(footer) for footer in column.footers]
+        if any(int96) and not all(int96):
+            # DuckDB converts INT96 to an instant by the session's time zone.
+            connection.execute("SET TimeZone = 'UTC'")
+        return name if all(int96) else f"make_timestamp(epoch_us({name}))"
+    return f"CAST({name} AS {data_type.duck})"
 
 
 def _select(
-    connection: Any,
-    name: str,
-    needed: Sequence[str],
-    columns: _Columns,
-    read_as: Mapping[str, _Reading],
-    group: FileGroup,
+    connection: Any, name: str, needed: Sequence[str], columns: _Columns, reading: _Reading, group: FileGroup
 ) -> str:
     """Reads files with the same kinds of values from the log."""
-    values = {id: reading.value for id, reading in read_as.items()}
+    values = dict(reading.values)
     for id, (_, data_type) in columns.partitions.items():
         values[id] = _by_file(connection, f"{name}_{id}", group.partitions[id], data_type)
     outputs = ", ".join(["CAST(NULL AS TINYINT) AS r", *(f"{values[id]} AS {id}" for id in needed)])
     listed = ", ".join(map(text, group.paths))
-    options = ["hive_partitioning = false"]
-    if read_as:
-        schema = ", ".join(
-            f"{_key(column.key)}: {{'name': {text(id)}, 'type': {text(read_as[id].type)}, 'default_value': NULL}}"
-            for id, column in columns.stored.items()
-        )
-        options.append(f"schema = MAP {{{schema}}}")
-    if any(column.type.fractional for column in columns.stored.values()):
-        # DuckDB skips row groups by bounds, which leave NaN out in many writers' files.
-        options.append("can_have_nan = true")
-    if group.rows is not None:
-        options.append(f"explicit_cardinality = {group.rows}")
-    select = f"SELECT {outputs} FROM read_parquet([{listed}], {', '.join(options)})"
+    select = f"SELECT {outputs} FROM read_parquet([{listed}], {reading.options}) AS f"
     if group.deleted is None:
         return select
     connection.register(f"{name}_deleted", group.deleted)
-    return f"{select} ANTI JOIN {name}_deleted AS d ON d.file = file_index AND d.position = file_row_number"
-
-
-def _key(key: str | int) -> str:
-    return text(key) if isinstance(key, str) else str(key)
+    return f"{select} ANTI JOIN {name}_deleted AS d ON d.file = f.file_index AND d.position = f.file_row_number"
 
 
 def _by_file(connection: Any, name: str, values: pa.ChunkedArray, data_type: SparkType) -> str:
@@ -172,4 +157,4 @@ def _by_file(connection: Any, name: str, values: pa.ChunkedArray, data_type: Spa
     connection.execute(f"SET VARIABLE {name} = (SELECT {made} FROM {name})")
     connection.unregister(name)
     variable = f"getvariable({text(name)})"
-    return f"CAST({variable if same else f'{variable}[CAST(file_index AS BIGINT) + 1]'} AS {data_type.duck})"
+    return f"CAST({variable if same else f'{variable}[CAST(f.file_index AS BIGINT) + 1]'} AS {data_type.duck})"

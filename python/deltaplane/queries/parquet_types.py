@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deltaplane.expr.types import SparkType, text
 
-__all__ = ["Footer", "StoredColumn", "footer_types", "is_int96", "is_readable"]
+__all__ = ["FoundColumn", "StoredColumn", "found_columns", "is_int96", "is_readable"]
 
 # Physical and converted type of a column by its table type, as DuckDB's parquet_schema names them.
 # Timestamps of other units and strings without annotation are left out.
@@ -45,6 +45,8 @@ _WIDENED: Mapping[str, tuple[str, ...]] = {
 }
 # Digits before the decimal point that a decimal needs to hold every value of a type.
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+# Columns that DuckDB adds to those of a file.
+_VIRTUAL = {"file_index", "file_row_number", "filename"}
 _UTC = "isAdjustedToUTC=1"
 _MICROS = "MICROS"
 
@@ -78,26 +80,50 @@ _lock = threading.Lock()
 _MOST_FILES = 100_000
 
 
-def footer_types(
-    connection: Any, files: Sequence[str], columns: Sequence[StoredColumn]
-) -> dict[str | int, list[Footer]] | None:
-    """The different types of each of these columns in the files' footers, by key; a column that no
-    file has is missing. None if field ids are needed, and a file has none.
+@dataclass(frozen=True)
+class FoundColumn:
+    """A column in files: its name there, None if no file has it; its different types; and whether
+    every file has it."""
+
+    name: str | None
+    footers: frozenset[Footer]
+    everywhere: bool
+
+
+def found_columns(
+    connection: Any, files: Sequence[str], columns: Mapping[str, StoredColumn]
+) -> dict[str, FoundColumn] | None:
+    """Finds these columns, by id, in the files' footers; None if DuckDB would find others.
 
     Footers of unchanged files are read once in a process.
     """
     footers = _footers(connection, files)
-    by_id = any(isinstance(column.key, int) for column in columns)
-    if by_id and not all(any(footer.field_id is not None for footer in of_file) for of_file in footers):
+    names = {footer.name.lower() for of_file in footers for footer in of_file}
+    if names & _VIRTUAL:
         return None
-    keys = {column.key for column in columns}
-    types: dict[str | int, list[Footer]] = {}
-    for of_file in footers:
-        for footer in of_file:
-            key = footer.field_id if by_id else footer.name
-            if key is not None and key in keys:
-                types.setdefault(key, []).append(footer)
-    return types
+    found = {}
+    for id, column in columns.items():
+        if isinstance(column.key, int) and not all(any(f.field_id is not None for f in file) for file in footers):
+            return None
+        matches = [_matches(of_file, column.key) for of_file in footers]
+        spellings = {footer.name for of_file in matches for footer in of_file}
+        same = {f.name for of_file in footers for f in of_file if f.name.lower() in {s.lower() for s in spellings}}
+        absent = isinstance(column.key, str) and not spellings and column.key.lower() in names
+        # DuckDB finds columns by their names alone, in any case.
+        if absent or len(spellings) > 1 or same != spellings or not _only_by_id(footers, column.key, spellings):
+            return None
+        types = frozenset(replace(footer, field_id=None) for of_file in matches for footer in of_file)
+        found[id] = FoundColumn(next(iter(spellings), None), types, all(matches))
+    return found
+
+
+def _matches(of_file: Sequence[Footer], key: str | int) -> list[Footer]:
+    return [f for f in of_file if (f.field_id if isinstance(key, int) else f.name) == key]
+
+
+def _only_by_id(footers: Collection[Sequence[Footer]], key: str | int, names: Collection[str]) -> bool:
+    """Whether a column that is found by its field id has its name in no file with another id."""
+    return isinstance(key, str) or all(f.field_id == key for of_file in footers for f in of_file if f.name in names)
 
 
 def _footers(connection: Any, files: Sequence[str]) -> set[tuple[Footer, ...]]:
