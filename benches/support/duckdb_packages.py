@@ -1,6 +1,6 @@
-"""A DuckDB of its own, with the extensions that make data and read Delta tables: an extension is made
-for one version of DuckDB. requirements/benches.lock has them; they are installed separately when
-first needed.
+"""A DuckDB of its own, with the extensions that make data and read Delta tables: an extension is
+made for one version of DuckDB. requirements/benches.lock has them; they are installed separately
+when first needed.
 """
 
 from __future__ import annotations

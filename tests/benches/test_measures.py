@@ -34,7 +34,7 @@ ON_SPARK: dict[str, tuple[list[str], str]] = {
     "bench_spark_tpcds": (["--queries", "3"], ""),
     "bench_stream_latency": (["--commits", "2"], ""),
 }
-MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py") if path.stem not in ON_SPARK)
+MEASURES = sorted(path.stem for folder in (BENCHES, BENCHES / "sql") for path in folder.glob("bench_*.py"))
 # Options besides --quick: fewer processes, less to write.
 OPTIONS = {
     "bench_concurrent": ["--processes", "2"],
@@ -90,8 +90,8 @@ def test_deltaplane_gives_the_answers_on_spark(
 
 
 def raw_tpch(folder: Path) -> None:
-    """Some columns of two tables in the form of TPC-H, whose generator isn't part of the development
-    environment, and queries over them under the numbers of the smallest size."""
+    """Some columns of two tables in the form of TPC-H, whose generator isn't part of the
+    development environment, and queries over them under the numbers of the smallest size."""
     folder.mkdir()
     money = pa.decimal128(15, 2)
     lines = {

@@ -1,5 +1,5 @@
-"""DuckDB's own scans give the rows of deltaplane's reader for drawn tables: partitions, added, renamed
-and widened columns, column mapping and deletion vectors, in every combination."""
+"""DuckDB's own scans give the rows of deltaplane's reader for drawn tables: partitions, added,
+renamed and widened columns, column mapping and deletion vectors, in every combination."""
 
 from __future__ import annotations
 

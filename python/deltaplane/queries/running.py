@@ -30,7 +30,7 @@ from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.metadata_aggregates import from_log
-from deltaplane.queries.parquet_scan import parquet_scan
+from deltaplane.queries.parquet.scan import parquet_scan
 from deltaplane.queries.plan import Source
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.scopes import condition_texts

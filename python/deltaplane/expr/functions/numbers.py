@@ -157,8 +157,8 @@ def rescaled(digits: str, to: SparkType) -> str:
 
 
 def half_up(top: str, bottom: str, digits: int) -> str:
-    """The quotient of two positive integers of at most so many digits, rounded half up; both are
-    HUGEINT."""
+    """The quotient of two positive integers, rounded half up; both are HUGEINT, and have at most
+    `digits` digits."""
     if digits < MAX_PRECISION:
         return f"((2 * {top} + {bottom}) // (2 * {bottom}))"
     # Twice the dividend could exceed 128 bits.

@@ -72,8 +72,8 @@ class Footer:
     precision: int | None
 
 
-# A footer's columns by the file's path, with the file's state when it was read. Tables of one schema
-# share the columns. The number of files is bounded.
+# A footer's columns by the file's path, with the file's state when it was read. Files of one
+# schema share the columns. The number of files is bounded.
 _read: dict[str, tuple[tuple[int, int, int], tuple[Footer, ...]]] = {}
 _shared: dict[tuple[Footer, ...], tuple[Footer, ...]] = {}
 _lock = threading.Lock()
@@ -101,7 +101,7 @@ def found_columns(
     names = {footer.name.lower() for of_file in footers for footer in of_file}
     if names & _VIRTUAL:
         return None
-    found = {}
+    in_files = {}
     for id, column in columns.items():
         if isinstance(column.key, int) and not all(any(f.field_id is not None for f in file) for file in footers):
             return None
@@ -113,8 +113,8 @@ def found_columns(
         if absent or len(spellings) > 1 or same != spellings or not _only_by_id(footers, column.key, spellings):
             return None
         types = frozenset(replace(footer, field_id=None) for of_file in matches for footer in of_file)
-        found[id] = FoundColumn(next(iter(spellings), None), types, all(matches))
-    return found
+        in_files[id] = FoundColumn(next(iter(spellings), None), types, all(matches))
+    return in_files
 
 
 def _matches(of_file: Sequence[Footer], key: str | int) -> list[Footer]:

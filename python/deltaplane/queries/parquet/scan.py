@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.expr.types import SparkType, of_json, quoted, text
-from deltaplane.queries.parquet_files import FileGroup, file_groups
-from deltaplane.queries.parquet_types import FoundColumn, StoredColumn, found_columns, is_int96, is_readable
+from deltaplane.queries.parquet.files import FileGroup, file_groups
+from deltaplane.queries.parquet.types import FoundColumn, StoredColumn, found_columns, is_int96, is_readable
 from deltaplane.queries.plan import Source
 from deltaplane.queries.sources import DeltaSource
 
@@ -99,19 +99,22 @@ class _Reading:
 def _reading(connection: Any, files: Sequence[str], stored: Mapping[str, StoredColumn]) -> _Reading | None:
     """How DuckDB reads these columns; None if it reads other values than deltaplane's reader."""
     options = ["hive_partitioning = false"]
-    found = found_columns(connection, files, stored) if stored else {}
-    if found is None:
+    columns_in_files = found_columns(connection, files, stored) if stored else {}
+    if columns_in_files is None:
         return None
-    for id, column in found.items():
+    for id, column in columns_in_files.items():
         if not all(is_readable(footer, stored[id].type) for footer in column.footers):
             return None
-    if any(column.name is not None and (len(column.footers) > 1 or not column.everywhere) for column in found.values()):
+    if any(
+        column.name is not None and (len(column.footers) > 1 or not column.everywhere)
+        for column in columns_in_files.values()
+    ):
         # Reads all footers before the query runs.
         options.append("union_by_name = true")
     if any(column.type.fractional for column in stored.values()):
         # DuckDB skips row groups by bounds, which leave NaN out in many writers' files.
         options.append("can_have_nan = true")
-    values = {id: _value(connection, column, stored[id].type) for id, column in found.items()}
+    values = {id: _value(connection, column, stored[id].type) for id, column in columns_in_files.items()}
     return _Reading(values, ", ".join(options))
 
 

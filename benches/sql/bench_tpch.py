@@ -1,5 +1,5 @@
-"""TPC-H by SQL over Delta tables on the local disk, one table of each name, compared with DuckDB over
-the same rows as plain Parquet and over the Delta tables' own files.
+"""TPC-H by SQL over Delta tables on the local disk, compared with DuckDB over the same rows as
+plain Parquet and over the Delta tables' own files.
 
 DuckDB's `delta_scan` is that of an older DuckDB, for which its extension exists. Polars takes part
 in the queries that its SQL can express.
@@ -19,7 +19,7 @@ from support.harness import Case, Contestant, Task, main, scale_of
 SCALES = {"quick": 0.01, "small": 0.1, "full": 1.0}
 SOME = {"quick": [1, 3, 6], "small": list(range(1, 23)), "full": list(range(1, 23))}
 POLARS = "Polars scan_delta"
-# Queries that the SQL of Polars expresses: no nested query that stands for one value, or that uses
+# Queries that the SQL of Polars expresses: no nested query that is one value, or that uses
 # columns of the query around it.
 OF_POLARS = {1, 3, 5, 6, 10, 12, 18, 19}
 

@@ -1,5 +1,5 @@
-"""Reads from the log what DuckDB needs to know of a table's files: their paths, partition values and
-deleted rows.
+"""Reads from the log what DuckDB needs to know of a table's files: their paths, partition values
+and deleted rows.
 
 Files that can't have a relevant row are left out. Rows of the files stay unread.
 """
@@ -41,7 +41,7 @@ class FileGroup:
 def file_groups(rows: DeltaSource, conditions: Sequence[str], partitions: Mapping[str, str]) -> list[FileGroup] | None:
     """The relevant files: those without deletion vectors, and those with, if there are any.
 
-    None if so many rows are deleted that their positions take too much memory. `partitions` are the
+    None if the positions of the deleted rows take too much memory. `partitions` are the
     names of the requested partition columns by id.
     """
     import pyarrow as pa
@@ -88,8 +88,8 @@ def _group(table: DeltaTable, files: pa.Table) -> FileGroup:
 
 
 def _typical_first(files: pa.Table) -> pa.Table:
-    """Puts the file first whose number of rows is closest to the mean: DuckDB's join order counts as
-    many rows in each file as in the first one."""
+    """Puts the file first whose number of rows is closest to the mean: DuckDB's join order counts
+    the rows of the first file for each file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
