@@ -44,7 +44,7 @@ def _duckdb(views: Mapping[str, str], sql: str, *statements: str) -> Any:
             connection.execute(statement)
         for name, rows in views.items():
             connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {rows}")
-        return connection.execute(sql).fetch_arrow_table()
+        return connection.sql(sql).to_arrow_table()
 
 
 def duckdb_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
