@@ -77,4 +77,5 @@ def answer(rows: Iterable[Iterable[Any]]) -> int:
 
 
 def _shown(value: object) -> str:
-    return f"{float(value):.5g}" if isinstance(value, (int, float, Decimal)) else str(value).rstrip()
+    # Averages of decimals have six places, which some programs round and others cut off.
+    return f"{float(value):.3g}" if isinstance(value, (int, float, Decimal)) else str(value).rstrip()
