@@ -155,6 +155,7 @@ SIZES: Mapping[str, int] = {
     "T10": 100_000,
     "F1": 10_000_000,
     "F2": 10_000_000,
+    "F3": 6_001_215,
     "P1": 1_000_000,
     "S1": 10_000_000,
     "S2": 10_000_000,
@@ -164,6 +165,7 @@ SIZES: Mapping[str, int] = {
 }
 # Bytes of path, text statistics and partition values of one file of the logs.
 TEXTS_OF_A_FILE = 113
+PLAIN = "DuckDB, plain Parquet"
 PARQUET, PEER, REWRITTEN = "Spark's Parquet", "delta-spark", "deltaplane, rewritten"
 
 
@@ -203,6 +205,11 @@ GOALS: Sequence[Goal] = (
     ),
     OfCases(
         "F1", "F1", "scans of rows: no slower than deltalake's engine, the worst", "cpu_s", 1.0, "deltalake engine"
+    ),
+    *(
+        OfCases("F3", "tpch", f"TPC-H by SQL: DuckDB over plain Parquet, {what}", figure, at_most, PLAIN, mean=mean)
+        for figure in ("cpu_s", "median_s")
+        for what, at_most, mean in (("geometric mean", 1.2, True), ("the worst", 2.0, False))
     ),
     OfCases("F2", "F2", "append of rows: no slower than deltalake", "cpu_s", 1.0, "deltalake"),
     OfCases("F2", "F2", "append of rows: no slower than bare pyarrow, by the clock", "median_s", 1.0, "pyarrow"),

@@ -1,27 +1,20 @@
 """TPC-DS: its data as partitioned tables, and its queries in Spark's dialect.
 
-Both come from DuckDB's extension, made for one version of DuckDB: requirements/benches.lock has
-both, installed separately when first needed, and a separate process runs them. A table is one
-folder for all contestants: a Delta table whose files have the layout of Spark's partitioned Parquet
-tables.
+Both come from DuckDB's extension, which a separate process runs. A table is one folder for all
+contestants: a Delta table whose files have the layout of Spark's partitioned Parquet tables.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from support import harness
+from support import duckdb_packages, harness
 
-ROOT = Path(__file__).resolve().parents[2]
-INSTALL_SECONDS = 600
 # Number of rows at scale 1.
 STORE_SALES = 2_880_404
 # Fact tables are partitioned by day, as usual for Spark.
@@ -65,10 +58,7 @@ def made(scale: float) -> Path:
         unfinished = folder.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        packages = _packages()
-        extension = next(packages.glob("duckdb_extension_tpcds/extensions/*/tpcds.duckdb_extension"))
-        command = [sys.executable, "-c", MAKE, str(extension), f"{scale:g}", str(unfinished)]
-        _run(command, PYTHONPATH=str(packages))
+        duckdb_packages.run(MAKE, duckdb_packages.extension("tpcds"), f"{scale:g}", unfinished)
         unfinished.rename(folder)
     return folder
 
@@ -108,31 +98,6 @@ def query(scale: float, number: int) -> str:
             order.append("expressions", exp.Ordered(this=exp.Literal.number(column)))
         tree.set("order", order)
     return str(tree.sql(dialect="spark"))
-
-
-def _packages() -> Path:
-    folder = harness.CACHE / "packages"
-    if not folder.exists():
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
-        _run([*pip, "--target", str(unfinished), "-r", str(ROOT / "requirements" / "benches.lock")])
-        unfinished.rename(folder)
-    return folder
-
-
-def _run(command: list[str], **environment: str) -> None:
-    done = subprocess.run(
-        command,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"{command[:4]} failed:\n{done.stderr[-4000:]}")
 
 
 def answer(rows: list[Any]) -> int:

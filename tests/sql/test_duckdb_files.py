@@ -106,19 +106,14 @@ def test_every_type_has_the_values_of_the_own_reader(tmp_path: Path, scans: list
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_conditions_select_the_rows_of_the_own_reader(tmp_path: Path, scans: list[bool], condition: str) -> None:
+def test_conditions_select_the_rows_of_the_own_reader(
+    tmp_path: Path, scans: list[bool], monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
     path = written_by_pyarrow(str(tmp_path / "t"), EVERY_TYPE, row_group_size=1)
     theirs = selected(path, condition)
     assert scans == [True]
-    # The same table with a deletion vector somewhere is read by the own reader.
-    DeltaTable(path).alter.set_table_properties({"delta.enableDeletionVectors": "true"})
-    write_deltalake(path, EVERY_TYPE.slice(0, 1), mode="append")
-    deltaplane.sql("DELETE FROM t WHERE id = 99", tables={"t": path})
-    write_deltalake(path, pa.table({"id": [98, 99]}), mode="append", schema_mode="merge")
-    deltaplane.sql("DELETE FROM t WHERE id = 98", tables={"t": path})
-    again = [n for n in selected(path, condition) if n != 99]
-    assert scans == [True, False]
-    assert sorted(set(again)) == theirs
+    monkeypatch.setattr(running, "parquet_scan", lambda *args: None)
+    assert selected(path, condition) == theirs
 
 
 def test_columns_that_a_file_lacks_are_null(tmp_path: Path, scans: list[bool]) -> None:

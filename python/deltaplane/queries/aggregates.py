@@ -11,7 +11,7 @@ from collections.abc import Callable
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import boolean
 from deltaplane.expr.functions.decimals import operation
-from deltaplane.expr.functions.numbers import rescaled, unscaled
+from deltaplane.expr.functions.numbers import half_up, rescaled, unscaled
 from deltaplane.expr.typed import Context, Typed, mistyped
 from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkType, decimal
 
@@ -94,8 +94,9 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",
     )
     # Rounds half up, with integer arithmetic.
-    top, bottom = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})", f"nullif(count({each}){over}, 0)"
-    rounded = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
+    top = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})"
+    bottom = f"CAST(nullif(count({each}){over}, 0) AS HUGEINT)"
+    rounded = half_up(top, bottom, precision + _SUM_DIGITS + _AVERAGE_DIGITS)
     sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"
     return Typed(to, rescaled(f"({rounded} * {sign})", to), throws=True)
 

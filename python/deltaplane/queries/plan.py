@@ -321,12 +321,26 @@ class Joined:
     on: Value | None = None
 
     def render(self, needed: Sequence[str]) -> str:
+        return f"SELECT {_list(needed)} FROM {self._joined(needed)}"
+
+    def _joined(self, needed: Sequence[str]) -> str:
         every = _with(needed, self.on.uses if self.on is not None else frozenset())
-        left = self.left.render([id for id in every if id in self.left_ids])
-        right = self.right.render([id for id in every if id in self.right_ids])
+        left = self._side(self.left, [id for id in every if id in self.left_ids])
+        right = self._side(self.right, [id for id in every if id in self.right_ids])
         if self.on is None:
-            return f"SELECT {_list(needed)} FROM ({left}) CROSS JOIN ({right})"
-        return f"SELECT {_list(needed)} FROM ({left}) {_JOINS[self.kind]} ({right}) ON {self.on.typed.sql}"
+            return f"{left} CROSS JOIN {right}"
+        return f"{left} {_JOINS[self.kind]} {right} ON {self.on.typed.sql}"
+
+    def _side(self, node: Node, needed: Sequence[str]) -> str:
+        # DuckDB orders joins that have no SELECT between them. A condition that can fail must only
+        # be evaluated for the rows that the query joins before.
+        if isinstance(node, Joined) and not self._can_fail and not node._can_fail:
+            return f"({node._joined(needed)})"
+        return f"({node.render(needed)})"
+
+    @property
+    def _can_fail(self) -> bool:
+        return self.on is not None and (self.on.typed.throws or self.on.typed.partial)
 
     def narrow(self, conditions: list[Syntax]) -> None:
         where, on = _NARROWS[self.kind]

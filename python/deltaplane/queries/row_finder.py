@@ -80,7 +80,9 @@ class FoundRows(RowSelection):
         file, row = self._planned.ids
         with (
             tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
-            opened(self._planner, self._catalog, temp_directory=spill, preserve_insertion_order=False) as connection,
+            opened(
+                self._planner, self._catalog, text, temp_directory=spill, preserve_insertion_order=False
+            ) as connection,
         ):
             # The query is completed before any position is returned: otherwise the consumer could
             # block the readers of the sources.

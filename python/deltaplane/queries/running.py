@@ -6,6 +6,7 @@ DuckDB receives generated text and generated names only.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.metadata_aggregates import from_log
-from deltaplane.queries.parquet_scan import parquet_scan
+from deltaplane.queries.parquet.scan import parquet_scan
 from deltaplane.queries.plan import Source
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.scopes import condition_texts
@@ -57,6 +58,8 @@ _MOVING_CONDITIONS = frozenset(
     outer_join_simplification redundant_order_keys regex_range reorder_filter row_group_pruner
     """.split()
 )
+# The form of a source's name. Subqueries may be planned several times, so not every source is used.
+_NAME = re.compile(r"\bs\d+\b")
 
 
 class Prepared:
@@ -111,7 +114,7 @@ class Prepared:
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
     def _read(self, text: str, facts: Sequence[tuple[str, pa.Table]], *, by_duckdb: bool) -> pa.Table:
-        with opened(self._planner, self._catalog, facts, reads_files=by_duckdb) as connection:
+        with opened(self._planner, self._catalog, text, facts, reads_files=by_duckdb) as connection:
             register(connection, text, set())
             return connection.sql(text).to_arrow_table()
 
@@ -127,12 +130,14 @@ def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
 def opened(
     planner: Planner,
     catalog: Catalog,
+    text: str,
     held: Sequence[tuple[str, pa.Table]] = (),
     *,
     reads_files: bool = False,
     **config: str | bool,
 ) -> Iterator[Any]:
-    """A DuckDB connection with the relations of a plan, and with suitable optimizer rules.
+    """A DuckDB connection with the relations that the text of a plan uses, and with suitable
+    optimizer rules.
 
     `held` are further relations. With `reads_files` DuckDB reads files itself where it can, and
     `_UnreadableError` is raised if that fails. The block may only run queries on the connection.
@@ -141,14 +146,17 @@ def opened(
     scans = 0
     connection = connect(**config)
     try:
+        used = set(_NAME.findall(text))
         for source in planner.sources:
+            if source.name not in used:
+                continue
             rows = catalog.opened[source.name]
             scan = _scan(connection, source, rows) if reads_files else None
             if scan is None:
                 streams.append(_Stream(source, rows))
             else:
-                connection.execute(f"CREATE VIEW {source.name} AS {scan}")
                 scans += 1
+                connection.execute(f"CREATE VIEW {source.name} AS {scan}")
         disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
         for stream in streams:
             connection.register(stream.name, stream)

@@ -9,6 +9,7 @@ use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
+use deltaplane_store::Location;
 use futures::TryStreamExt;
 
 use crate::scan::bind;
@@ -57,12 +58,20 @@ pub async fn paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Stri
 pub async fn absolute_paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<StringList> {
     let mut list = StringList::default();
     let (root, pruner) = (snapshot.store().location().as_str(), bind(snapshot, predicate)?);
-    let absolute = |path: &str| match path.starts_with('/') || path.contains("://") {
-        true => list.push(&[path]),
-        false => list.push(&[root, "/", path]),
+    let absolute = |path: &str| match local(path) {
+        Some(path) => list.push(&[path.as_str()]),
+        None if path.starts_with('/') || path.contains("://") => list.push(&[path]),
+        None => list.push(&[root, "/", path]),
     };
     for_each_path(snapshot, pruner.map(|(_, pruner)| pruner), absolute).await?;
     Ok(list)
+}
+
+/// The local file that a decoded URI names, as in clones of local tables.
+fn local(path: &str) -> Option<Location> {
+    path.starts_with("file:/")
+        .then(|| Location::from_decoded(path).ok())
+        .flatten()
 }
 
 /// Calls a function with the decoded path of each file that a pruner keeps.
@@ -96,6 +105,18 @@ mod tests {
         let snapshot = table.snapshot();
         assert_eq!(block_on(num_files(&snapshot)).unwrap(), 2);
         assert_eq!(block_on(num_records(&snapshot)).unwrap(), Some(4));
+    }
+
+    #[test]
+    fn uris_of_local_files_become_paths() {
+        for (uri, path) in [
+            ("file:/a b%20/f", Some("/a b%20/f")),
+            ("file:///a/f", Some("/a/f")),
+            ("a/file:/f", None),
+            ("s3://a/f", None),
+        ] {
+            assert_eq!(local(uri).as_ref().map(Location::as_str), path);
+        }
     }
 
     #[test]

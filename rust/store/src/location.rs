@@ -122,7 +122,10 @@ impl Location {
     }
 
     /// Like [`Location::parse`] for text of which nothing is percent-encoded.
-    pub(crate) fn from_decoded(text: &str) -> Result<Location> {
+    ///
+    /// # Errors
+    /// As [`Location::parse`].
+    pub fn from_decoded(text: &str) -> Result<Location> {
         Self::from_text(text, false)
     }
 

@@ -134,26 +134,45 @@ def _quotient(context: Context, args: list[Typed]) -> Typed:
 
 def unscaled(value: Typed) -> str:
     """A decimal's digits as an integer."""
-    return f"CAST(replace(CAST({value.sql} AS VARCHAR), '.', '') AS HUGEINT)"
+    precision, scale = value.type.precision, value.type.scale
+    # Left to DuckDB, products of decimals of 64 bits would have 64 bits.
+    wide = max(precision, _IN_64_BITS + 1)
+    if wide + scale + 1 > MAX_PRECISION:
+        return f"CAST(replace(CAST({value.sql} AS VARCHAR), '.', '') AS HUGEINT)"
+    power = f"CAST('1{'0' * scale}' AS DECIMAL({scale + 1},0))"
+    return f"CAST(CAST({value.sql} AS DECIMAL({wide},{scale})) * {power} AS HUGEINT)"
 
 
 def rescaled(digits: str, to: SparkType) -> str:
     """The decimal of these digits."""
     if to.scale == 0:
         return f"CAST({digits} AS {to.duck})"
+    if to.precision + to.scale <= MAX_PRECISION:
+        unit = f"CAST('0.{'0' * (to.scale - 1)}1' AS DECIMAL({to.scale},{to.scale}))"
+        return f"CAST(CAST({digits} AS DECIMAL({MAX_PRECISION - to.scale},0)) * {unit} AS {to.duck})"
     text = f"CAST(abs({digits}) AS VARCHAR)"
     padded = f"repeat('0', {to.scale + 1} - length({text})) || {text}"
     sign = f"CASE WHEN {digits} < 0 THEN '-' ELSE '' END"
     return f"CAST({sign} || left({padded}, -{to.scale}) || '.' || right({padded}, {to.scale}) AS {to.duck})"
 
 
+def half_up(top: str, bottom: str, digits: int) -> str:
+    """The quotient of two positive integers, rounded half up; both are HUGEINT, and have at most
+    `digits` digits."""
+    if digits < MAX_PRECISION:
+        return f"((2 * {top} + {bottom}) // (2 * {bottom}))"
+    # Twice the dividend could exceed 128 bits.
+    return f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
+
+
 def _decimal_quotient(a: Typed, b: Typed, to: SparkType) -> str:
-    # Half up, on integers: the dividend's digits with as many zeros as the scale needs.
-    top = f"abs({unscaled(a)} * CAST('1{'0' * (to.scale - a.type.scale + b.type.scale)}' AS HUGEINT))"
+    # On integers: the dividend's digits with as many zeros as the scale needs.
+    zeros = to.scale - a.type.scale + b.type.scale
+    top = f"abs({unscaled(a)} * CAST('1{'0' * zeros}' AS HUGEINT))"
     bottom = f"abs(nullif({unscaled(b)}, 0))"
-    half_up = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
+    quotient = half_up(top, bottom, max(a.type.precision + zeros, b.type.precision))
     sign = f"CASE WHEN ({a.sql} < 0) = ({b.sql} < 0) THEN 1 ELSE -1 END"
-    return rescaled(f"({half_up} * {sign})", to)
+    return rescaled(f"({quotient} * {sign})", to)
 
 
 @admit(_FAMILY, "div")

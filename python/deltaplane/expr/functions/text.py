@@ -62,6 +62,9 @@ def _substring(context: Context, args: list[Typed]) -> Typed:
     if not all(takes(INT, a.type) for a in args[1:]):
         mistyped("substring", args)
     s, *numbers = [cast(context, args[0], STRING), *(cast(context, a, INT) for a in args[1:])]
+    sizes = [int(a.literal) for a in args[1:] if a.type == INT and a.literal is not None]
+    if len(sizes) == len(numbers) and sizes[0] > 0 and min(sizes) >= 0:
+        return made(STRING, f"substring({s.sql}, {', '.join(map(str, sizes))})", s)
     position = numbers[0].sql
     start = (
         f"CASE WHEN {position} > 0 THEN CAST({position} AS BIGINT) - 1 "

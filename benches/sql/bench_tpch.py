@@ -1,0 +1,131 @@
+"""TPC-H by SQL over Delta tables on the local disk, compared with DuckDB over the same rows as
+plain Parquet and over the Delta tables' own files.
+
+DuckDB's `delta_scan` is that of an older DuckDB, for which its extension exists. Polars takes part
+in the queries that its SQL can express.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from support import duckdb_packages, tpch
+from support.harness import Case, Contestant, Task, main, scale_of
+
+SCALES = {"quick": 0.01, "small": 0.1, "full": 1.0}
+SOME = {"quick": [1, 3, 6], "small": list(range(1, 23)), "full": list(range(1, 23))}
+POLARS = "Polars scan_delta"
+# Queries that the SQL of Polars expresses: no nested query that is one value, or that uses
+# columns of the query around it.
+OF_POLARS = {1, 3, 5, 6, 10, 12, 18, 19}
+
+
+def _answer(rows: Any) -> int:
+    """The answer of an Arrow table."""
+    return tpch.answer(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import sql
+
+    return Task(lambda: sql(case["sql"], tables=case["tables"]), _answer)
+
+
+def _duckdb(views: Mapping[str, str], sql: str, *statements: str) -> Any:
+    """A query over views of a new database, as each call of deltaplane has one."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+        for name, rows in views.items():
+            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {rows}")
+        return connection.sql(sql).to_arrow_table()
+
+
+def duckdb_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
+    views = {name: f"read_parquet('{file}')" for name, file in case["files"].items()}
+    return Task(lambda: _duckdb(views, case["sql"]), _answer)
+
+
+def duckdb_data_files(case: Mapping[str, Any], scratch: Path) -> Task:
+    """The Delta tables' files, without the log."""
+    views = {name: f"read_parquet('{folder}/*.parquet')" for name, folder in case["tables"].items()}
+    return Task(lambda: _duckdb(views, case["sql"]), _answer)
+
+
+def duckdb_delta(case: Mapping[str, Any], scratch: Path) -> Task:
+    sys.path.insert(0, str(duckdb_packages.folder()))
+    load = f"LOAD '{duckdb_packages.extension('delta')}'"
+    views = {name: f"delta_scan('{folder}')" for name, folder in case["tables"].items()}
+    return Task(lambda: _duckdb(views, case["sql"], load), _answer)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    import pyarrow as pa
+    from deltalake import DeltaTable, QueryBuilder
+
+    def run() -> Any:
+        builder = QueryBuilder()
+        for name, folder in case["tables"].items():
+            builder = builder.register(name, DeltaTable(folder))
+        return pa.table(builder.execute(case["sql"]))
+
+    return Task(run, _answer)
+
+
+def polars(case: Mapping[str, Any], scratch: Path) -> Task:
+    import polars as pl
+
+    def run() -> Any:
+        frames = {name: pl.scan_delta(folder) for name, folder in case["tables"].items()}
+        with pl.SQLContext(frames) as context:
+            return context.execute(case["sql"]).collect()
+
+    return Task(run, lambda rows: tpch.answer(rows.rows()))
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "deltaplane": deltaplane,
+    "DuckDB, plain Parquet": duckdb_parquet,
+    "DuckDB, the tables' files": duckdb_data_files,
+    "DuckDB 1.5 delta_scan": duckdb_delta,
+    "deltalake QueryBuilder": deltalake,
+    POLARS: polars,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scale", type=float, help="TPC-H's scale factor, instead of 0.01, 0.1 (small) or 1 (full)")
+    parser.add_argument("--queries", type=int, nargs="+", help="their numbers, instead of 3 (quick) or all 22")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    scale = options.scale or SCALES[scale_of(options)]
+
+    def arguments_of(number: int) -> Any:
+        return lambda: {
+            "sql": tpch.query(scale, number),
+            "files": tpch.files(scale),
+            "tables": tpch.tables(scale),
+        }
+
+    return [
+        Case(
+            f"query {number} at {scale:g}",
+            [name for name in CONTESTANTS if name != POLARS or number in OF_POLARS],
+            arguments_of(number),
+            calls=3,
+            size=round(tpch.LINEITEM * scale),
+            target="tpch",
+        )
+        for number in options.queries or SOME[scale_of(options)]
+    ]
+
+
+if __name__ == "__main__":
+    main("tpch", CONTESTANTS, cases, arguments)

@@ -1,0 +1,1 @@
+"""Lets DuckDB read the Parquet files of local tables itself."""

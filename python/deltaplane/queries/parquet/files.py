@@ -1,0 +1,128 @@
+"""Reads from the log what DuckDB needs to know of a table's files: their paths, partition values
+and deleted rows.
+
+Files that can't have a relevant row are left out. Rows of the files stay unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltaplane.expr.duckdb_values import values_for_duckdb, zoneless
+from deltaplane.queries.sources import DeltaSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane import DeltaTable
+
+__all__ = ["FileGroup", "file_groups"]
+
+# Positions of deleted rows are held in memory, at 16 bytes each and as much again in DuckDB.
+_MOST_DELETED = 5_000_000
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of a table: absolute paths, and partition values by the columns' ids.
+
+    `deleted` are the rows that deletion vectors delete: `file`, the index in `paths`, and
+    `position`. It is None if no file has a vector.
+    """
+
+    paths: Sequence[str]
+    partitions: pa.Table
+    deleted: pa.Table | None = None
+
+
+def file_groups(rows: DeltaSource, conditions: Sequence[str], partitions: Mapping[str, str]) -> list[FileGroup] | None:
+    """The relevant files: those without deletion vectors, and those with, if there are any.
+
+    None if the positions of the deleted rows take too much memory. `partitions` are the
+    names of the requested partition columns by id.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    batches = [_facts(batch, partitions) for batch in rows.files(conditions)]
+    if not batches:
+        return []
+    files = pa.Table.from_batches(batches)
+    without = pc.is_null(files["deleted"])
+    groups = [_group(rows.table, files.filter(without))]
+    marked = files.filter(pc.invert(without))
+    if marked.num_rows:
+        if (pc.sum(marked["deleted"]).as_py() or 0) > _MOST_DELETED:
+            return None
+        group = _group(rows.table, marked)
+        deleted = _deleted_rows(rows.table, group.paths)
+        if deleted is None:
+            return None
+        groups.append(FileGroup(group.paths, group.partitions, deleted))
+    return [group for group in groups if group.paths]
+
+
+def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str]) -> pa.RecordBatch:
+    """The needed facts of a batch of a plan; `deleted` is null without a deletion vector."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {"path": batch["path"], "rows": batch["num_records"]}
+    vectors = batch["deletion_vector"]
+    counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+    columns["deleted"] = pc.if_else(pc.is_valid(vectors), counts, pa.scalar(None, counts.type))
+    for id, name in partitions.items():
+        values = pc.struct_field(batch["partition"], [name])
+        columns[id] = values_for_duckdb(values, zoneless(values.type))
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _group(table: DeltaTable, files: pa.Table) -> FileGroup:
+    files = _typical_first(files)
+    root = table._snapshot.location.rstrip("/")
+    paths = [_absolute(root, path) for path in files["path"].to_pylist()]
+    return FileGroup(paths, files.drop_columns(["path", "rows", "deleted"]))
+
+
+def _typical_first(files: pa.Table) -> pa.Table:
+    """Puts the file first whose number of rows is closest to the mean: DuckDB's join order counts
+    the rows of the first file for each file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = files["rows"]
+    if len(rows) < 2 or rows.null_count == len(rows):
+        return files
+    distance = pc.abs(pc.subtract(rows.cast(pa.float64()), pc.mean(rows)))
+    first = pc.index(distance, pc.min(distance)).as_py()
+    return pa.concat_tables([files.slice(first, 1), files.slice(0, first), files.slice(first + 1)])
+
+
+def _absolute(root: str, path: str) -> str:
+    """A local file's absolute path, from its path in the log or its URI without percent-encoding;
+    clones name the source's files by URIs."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return path if path.startswith("/") else f"{root}/{path}"
+
+
+def _deleted_rows(table: DeltaTable, paths: Sequence[str]) -> pa.Table | None:
+    """The deleted rows of these files; None if the vector of a file isn't found by its path."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = {path: number for number, path in enumerate(paths)}
+    schema = pa.schema([("file", pa.uint64()), ("position", pa.int64())])
+    tables = []
+    for batch in table.deletion_vectors():
+        for uri, mask in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
+            number = numbers.pop(_absolute("", unquote(uri)), None)
+            if number is None:
+                continue
+            positions = pc.indices_nonzero(pc.invert(mask.values)).cast(pa.int64())
+            files = pa.repeat(pa.scalar(number, pa.uint64()), len(positions))
+            tables.append(pa.Table.from_arrays([files, positions], schema=schema))
+    return None if numbers else pa.concat_tables([schema.empty_table(), *tables])
