@@ -28,6 +28,7 @@ __all__ = [
     "Project",
     "Ref",
     "Rows",
+    "Sample",
     "Sets",
     "Sort",
     "SortKey",
@@ -95,6 +96,10 @@ class Node(Protocol):
 def _list(needed: Sequence[str]) -> str:
     # A row without columns is still a row, so a constant column represents it.
     return ", ".join(needed) or "1 AS r"
+
+
+def _relation(node: Node, needed: Sequence[str]) -> str:
+    return node.relation(needed) if isinstance(node, Joined) else f"({node.render(needed)})"
 
 
 def _with(needed: Sequence[str], uses: frozenset[str]) -> list[str]:
@@ -167,11 +172,25 @@ class Filter:
     condition: Value
 
     def render(self, needed: Sequence[str]) -> str:
-        child = self.child.render(_with(needed, self.condition.uses))
-        return f"SELECT {_list(needed)} FROM ({child}) WHERE {self.condition.typed.sql}"
+        child = _relation(self.child, _with(needed, self.condition.uses))
+        return f"SELECT {_list(needed)} FROM {child} WHERE {self.condition.typed.sql}"
 
     def narrow(self, conditions: list[Syntax]) -> None:
         self.child.narrow([*conditions, *conjuncts(self.condition.syntax)])
+
+
+@dataclass
+class Sample:
+    """A share of the rows, from 0 to 1: each row is in it by chance."""
+
+    child: Node
+    share: float
+
+    def render(self, needed: Sequence[str]) -> str:
+        return f"SELECT {_list(needed)} FROM ({self.child.render(needed)}) TABLESAMPLE bernoulli({self.share * 100}%)"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow(conditions)
 
 
 @dataclass
@@ -189,7 +208,7 @@ class Project:
         selected = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
         uses = frozenset().union(*(o.value.uses for o in selected))
         listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in selected) or "1 AS r"
-        made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM ({self.child.render(sorted(uses))})"
+        made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM {_relation(self.child, sorted(uses))}"
         return f"SELECT {_list(needed)} FROM ({made})" if outer else made
 
     def narrow(self, conditions: list[Syntax]) -> None:
@@ -321,12 +340,19 @@ class Joined:
     on: Value | None = None
 
     def render(self, needed: Sequence[str]) -> str:
+        return f"SELECT {_list(needed)} FROM {self.relation(needed)}"
+
+    def relation(self, needed: Sequence[str]) -> str:
+        """The text of the join as a relation that has these columns. Joins of joins have no SELECT
+        between them, since DuckDB orders only joins without one."""
         every = _with(needed, self.on.uses if self.on is not None else frozenset())
-        left = self.left.render([id for id in every if id in self.left_ids])
-        right = self.right.render([id for id in every if id in self.right_ids])
+        left, right = (
+            _relation(node, [id for id in every if id in ids])
+            for node, ids in ((self.left, self.left_ids), (self.right, self.right_ids))
+        )
         if self.on is None:
-            return f"SELECT {_list(needed)} FROM ({left}) CROSS JOIN ({right})"
-        return f"SELECT {_list(needed)} FROM ({left}) {_JOINS[self.kind]} ({right}) ON {self.on.typed.sql}"
+            return f"({left} CROSS JOIN {right})"
+        return f"({left} {_JOINS[self.kind]} {right} ON {self.on.typed.sql})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
         where, on = _NARROWS[self.kind]
