@@ -468,6 +468,18 @@ QUERIES = [
     "SELECT count(*) AS n FROM sales TABLESAMPLE (0 PERCENT)",
     "SELECT count(*) AS n FROM sales TABLESAMPLE (4 ROWS) s JOIN (SELECT * FROM codes) TABLESAMPLE (BUCKET 3 OUT OF 3) AS c",
     "SELECT x.id FROM (SELECT id FROM sales) TABLESAMPLE (100 PERCENT) x (id) ORDER BY id",
+    # divisors that aren't zero where they divide
+    "SELECT id FROM sales WHERE CASE WHEN i <> 0 THEN 100 / i END > 10",
+    "SELECT id FROM sales WHERE CASE WHEN i = 0 THEN 0 ELSE 100 / i END > 10 OR m > 3",
+    "SELECT id, if(i > 0, id / i, NULL) AS q, CASE WHEN NOT (m = 0) THEN id / m END AS r, CASE WHEN 0 < d THEN id / d END AS t FROM sales",
+    "SELECT id, CASE WHEN m <= 0 OR i = 0 THEN m ELSE 1 / m + 1 / i END AS s, CASE WHEN i != 0 AND o THEN m / i END AS t FROM sales",
+    "SELECT id, CASE WHEN f > 0 THEN 1 WHEN f < 0 THEN id / f WHEN f >= 0.5 THEN 1 / f END AS s FROM sales",
+    "SELECT k, CASE WHEN sum(m) > 0 THEN max(id) / sum(m) END AS q FROM sales WHERE id NOT IN (7, 11) GROUP BY k HAVING CASE WHEN sum(m) > 0 THEN max(m) / sum(m) END > 0.1",
+    "SELECT s.id FROM sales s JOIN codes c ON s.k = c.k WHERE CASE WHEN c.rate <> 0 THEN s.id / c.rate END > 1 AND c.n < 3",
+    # constants of dates and times
+    "SELECT id FROM sales WHERE day BETWEEN DATE '2024-02-01' - INTERVAL 3 DAYS AND DATE '2024-01-31' + INTERVAL 1 MONTH",
+    "SELECT id FROM sales WHERE at > TIMESTAMP '2023-12-31 20:00:00Z' + INTERVAL 5 HOURS AND at < CAST('2024-01-01' AS DATE) + 1",
+    "SELECT id FROM sales WHERE i < 100 AND day < DATE '9999-12-31' + INTERVAL 1 DAY AND day > DATE '0001-01-02' - INTERVAL 3 DAYS",
     # decimals whose common type has too many digits
     "SELECT sum(m) > CAST(1.005 AS DECIMAL(32,6)) AS a, CAST(1.00 AS DECIMAL(38,2)) > CAST(0.996 AS DECIMAL(32,6)) AS b FROM sales",
     "SELECT coalesce(CAST(m AS DECIMAL(38,2)), CAST(0.996 AS DECIMAL(38,6))) AS c FROM sales",
@@ -495,6 +507,13 @@ STATISTICS = [
 
 # Both engines fail, for the statement or for a row.
 FAILING = [
+    "SELECT CASE WHEN i >= 0 THEN 100 / i END AS q FROM sales",
+    "SELECT CASE WHEN i <> 0 OR id > 0 THEN 100 / i END AS q FROM sales",
+    "SELECT CASE WHEN i <> 0 THEN 1 ELSE 100 / i END AS q FROM sales",
+    "SELECT if(i > 0, 1, 100 / i) AS q FROM sales",
+    "SELECT CASE WHEN i = 0 AND o THEN 1 ELSE 100 / i END AS q FROM sales",
+    "SELECT CASE WHEN NOT (i > 0 AND o) THEN 100 / i END AS q FROM sales",
+    "SELECT id FROM sales WHERE i < 100 AND CASE WHEN i < 1 THEN 100 / i END > 10",
     "SELECT corr(1, id) AS c FROM sales",
     "SELECT percentile(id, 1.5) AS c FROM sales",
     "SELECT percentile_cont(id) AS c FROM sales",
