@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -138,11 +139,14 @@ class BackgroundBatches:
         self._channel.stop()
 
     def close(self) -> None:
-        """Ends the computation and waits for the thread."""
-        # An interrupt that arrives between two statements of the engine has no effect.
-        while self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._channel.stop()
+        """Ends the computation and waits for the thread, for some seconds at most: the collector of
+        garbage may call this in a thread that works for the engine."""
+        self._channel.stop()
+        end = time.monotonic() + _JOIN_SECONDS
+        while self._thread.is_alive() and threading.current_thread() is not self._thread and time.monotonic() < end:
             self._thread.join(_STEP)
+            # An interrupt that arrives between two statements of the engine has no effect.
+            self._channel.stop()
 
 
 def _run(produce: Callable[[Channel], None], channel: Channel) -> None:

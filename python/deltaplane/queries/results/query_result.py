@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,17 +56,20 @@ class QueryResult:
         self._schema = schema
         self._start = start
         self._table: pa.Table | None = None
+        # The runs that some stream still reads, for `cancel`.
+        self._runs: WeakSet[RunningQuery] = WeakSet()
         self._begun: tuple[RunningQuery, Iterator[pa.RecordBatch]] | None = self._begin()
 
     @classmethod
     def of(cls, table: pa.Table) -> QueryResult:
         """The result that has these rows."""
         made = cls.__new__(cls)
-        made._schema, made._table, made._begun = table.schema, table, None
+        made._schema, made._table, made._begun, made._runs = table.schema, table, None, WeakSet()
         return made
 
     def _begin(self) -> tuple[RunningQuery, Iterator[pa.RecordBatch]]:
         running = self._start()
+        self._runs.add(running)
         batches = iter(running)
         return running, chain(list(islice(batches, 1)), batches)
 
@@ -87,7 +91,6 @@ class QueryResult:
             yield from self._table.to_batches()
             return
         (running, batches), self._begun = self._begun or self._begin(), None
-        self._running = running
         try:
             yield from batches
         finally:
@@ -112,11 +115,9 @@ class QueryResult:
         return self._schema.__arrow_c_schema__()
 
     def cancel(self) -> None:
-        """Ends the query, from any thread: one that reads its rows gets `QueryCancelledError`."""
-        if self._begun is not None:
-            self._begun[0].cancel()
-        running = self.__dict__.get("_running")
-        if running is not None:
+        """Ends the query in all of its streams, from any thread: one that reads rows gets
+        `QueryCancelledError`."""
+        for running in list(self._runs):
             running.cancel()
 
     # --- all rows -----------------------------------------------------------------------------------------------------
