@@ -98,10 +98,6 @@ def _list(needed: Sequence[str]) -> str:
     return ", ".join(needed) or "1 AS r"
 
 
-def _relation(node: Node, needed: Sequence[str]) -> str:
-    return node.relation(needed) if isinstance(node, Joined) else f"({node.render(needed)})"
-
-
 def _with(needed: Sequence[str], uses: frozenset[str]) -> list[str]:
     return [*needed, *sorted(uses - set(needed))]
 
@@ -172,8 +168,8 @@ class Filter:
     condition: Value
 
     def render(self, needed: Sequence[str]) -> str:
-        child = _relation(self.child, _with(needed, self.condition.uses))
-        return f"SELECT {_list(needed)} FROM {child} WHERE {self.condition.typed.sql}"
+        child = self.child.render(_with(needed, self.condition.uses))
+        return f"SELECT {_list(needed)} FROM ({child}) WHERE {self.condition.typed.sql}"
 
     def narrow(self, conditions: list[Syntax]) -> None:
         self.child.narrow([*conditions, *conjuncts(self.condition.syntax)])
@@ -208,7 +204,7 @@ class Project:
         selected = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
         uses = frozenset().union(*(o.value.uses for o in selected))
         listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in selected) or "1 AS r"
-        made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM {_relation(self.child, sorted(uses))}"
+        made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM ({self.child.render(sorted(uses))})"
         return f"SELECT {_list(needed)} FROM ({made})" if outer else made
 
     def narrow(self, conditions: list[Syntax]) -> None:
@@ -340,19 +336,26 @@ class Joined:
     on: Value | None = None
 
     def render(self, needed: Sequence[str]) -> str:
-        return f"SELECT {_list(needed)} FROM {self.relation(needed)}"
+        return f"SELECT {_list(needed)} FROM {self._joined(needed)}"
 
-    def relation(self, needed: Sequence[str]) -> str:
-        """The text of the join as a relation that has these columns. Joins of joins have no SELECT
-        between them, since DuckDB orders only joins without one."""
+    def _joined(self, needed: Sequence[str]) -> str:
         every = _with(needed, self.on.uses if self.on is not None else frozenset())
-        left, right = (
-            _relation(node, [id for id in every if id in ids])
-            for node, ids in ((self.left, self.left_ids), (self.right, self.right_ids))
-        )
+        left = self._side(self.left, [id for id in every if id in self.left_ids])
+        right = self._side(self.right, [id for id in every if id in self.right_ids])
         if self.on is None:
-            return f"({left} CROSS JOIN {right})"
-        return f"({left} {_JOINS[self.kind]} {right} ON {self.on.typed.sql})"
+            return f"{left} CROSS JOIN {right}"
+        return f"{left} {_JOINS[self.kind]} {right} ON {self.on.typed.sql}"
+
+    def _side(self, node: Node, needed: Sequence[str]) -> str:
+        # DuckDB orders joins that have no SELECT between them. A condition that can fail must only
+        # be evaluated for the rows that the query joins before.
+        if isinstance(node, Joined) and not self._can_fail and not node._can_fail:
+            return f"({node._joined(needed)})"
+        return f"({node.render(needed)})"
+
+    @property
+    def _can_fail(self) -> bool:
+        return self.on is not None and (self.on.typed.throws or self.on.typed.partial)
 
     def narrow(self, conditions: list[Syntax]) -> None:
         where, on = _NARROWS[self.kind]
