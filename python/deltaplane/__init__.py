@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Transaction,
         WriterProperties,
     )
+    from deltaplane.queries.results.query_result import QueryResult
     from deltaplane.query import QueryBuilder
     from deltaplane.report.table_facts import Metadata, ProtocolVersions, TableFeatures
     from deltaplane.schema import DataType, Field, Schema
@@ -57,6 +58,7 @@ __all__ = [
     "PostCommitHookProperties",
     "ProtocolVersions",
     "QueryBuilder",
+    "QueryResult",
     "Schema",
     "StoredObject",
     "TableAlterer",
@@ -91,6 +93,7 @@ _LATER = {
     "PostCommitHookProperties": "properties",
     "ProtocolVersions": "report.table_facts",
     "QueryBuilder": "query",
+    "QueryResult": "queries.results.query_result",
     "Schema": "schema",
     "StoredObject": "io.log_store",
     "TableAlterer": "table.alter",

@@ -29,6 +29,7 @@ __all__ = [
     "InvalidTypeError",
     "MetadataChangedException",
     "ProtocolChangedException",
+    "QueryCancelledError",
     "SchemaMismatchError",
     "SqlSyntaxError",
     "StoreDeniedError",
@@ -255,6 +256,12 @@ class StoreDeniedError(DeltaError, PermissionError):
     """The store refused access: wrong or missing credentials or rights."""
 
     default_kind = "StoreDenied"
+
+
+class QueryCancelledError(DeltaError):
+    """Another thread cancelled the query (`QueryResult.cancel`)."""
+
+    default_kind = "QueryCancelled"
 
 
 class InternalError(DeltaError, RuntimeError):

@@ -80,6 +80,15 @@ def one_zero(table: pa.Table) -> list[str]:
     return [row.replace("'-0.0'", "'0.0'") for row in rows(table, True)]
 
 
+def rounded(table: pa.Table) -> list[str]:
+    """The rows with nine digits of each floating-point number."""
+
+    def shown(value: Any) -> Any:
+        return f"{value + 0.0:.9g}" if isinstance(value, float) else plain(value)
+
+    return sorted(repr([shown(v) for v in row.values()]) for row in table.to_pylist())
+
+
 def ordered(query: str) -> bool:
     return "ORDER BY" in query.rsplit(")", 1)[-1]
 
@@ -102,6 +111,14 @@ def test_rows_are_those_of_spark(views: SparkSession, paths: dict[str, str], que
     pairs = zip(ours.schema, theirs.schema, strict=True)
     assert [(a.name, a.type, b.type) for a, b in pairs if not alike(a.type, b.type)] == []
     assert rows(ours, ordered(query)) == rows(theirs, ordered(query))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", queries.STATISTICS)
+def test_statistics_are_those_of_spark(views: SparkSession, paths: dict[str, str], query: str) -> None:
+    ours, theirs = deltaplane.sql(query, tables=paths), views.sql(query).toArrow()
+    assert ours.schema.types == theirs.schema.types
+    assert rounded(ours) == rounded(theirs)
 
 
 @pytest.mark.spark

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,37 @@ class Memory:
     on_disk_bytes: int | None = None
 
 
+def _engine_limit(limit: int | str) -> str:
+    return f"{int(memory_bytes(limit) * _HEADROOM)}B"
+
+
+@contextmanager
+def spilling(memory: Memory) -> Iterator[dict[str, Any]]:
+    """The settings of a DuckDB connection for these limits. Rows beyond them go to a private
+    directory, which is deleted at the end of the block.
+
+    Raises:
+        InvalidArgumentError: the limit is no size, or no such directory can be made.
+    """
+    config: dict[str, Any] = {}
+    if memory.on_disk_bytes is not None:
+        config["max_temp_directory_size"] = f"{memory.on_disk_bytes}B"
+    if memory.limit is not None:
+        config["memory_limit"] = _engine_limit(memory.limit)
+        # Each thread holds blocks of its own.
+        if memory_bytes(memory.limit) < _MEMORY_OF_THREADS:
+            config["threads"] = 1
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
+    except OSError as e:
+        where = memory.directory or tempfile.gettempdir()
+        raise InvalidArgumentError(
+            f"no directory for rows that memory doesn't hold can be made in {where} ({e.strerror}): name another by temp_directory"
+        ) from e
+    with directory as path:
+        yield {**config, "temp_directory": path}
+
+
 class LocalEngine:
     """One command's session. Columns of relations are named `c0`, `c1`, …, so that users' names
     can't collide.
@@ -103,24 +134,10 @@ class LocalEngine:
 
     def __init__(self, memory: Memory | None = None) -> None:
         memory = memory or Memory()
-        config: dict[str, Any] = {"preserve_insertion_order": False}
-        if memory.on_disk_bytes is not None:
-            config["max_temp_directory_size"] = f"{memory.on_disk_bytes}B"
-        self._limit: str | None = None
-        if memory.limit is not None:
-            limit = memory_bytes(memory.limit)
-            self._limit = config["memory_limit"] = f"{int(limit * _HEADROOM)}B"
-            # Each thread holds blocks of its own.
-            if limit < _MEMORY_OF_THREADS:
-                config["threads"] = 1
-        try:
-            self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
-        except OSError as e:
-            where = memory.directory or tempfile.gettempdir()
-            raise InvalidArgumentError(
-                f"no directory for rows that memory doesn't hold can be made in {where} ({e.strerror}): name another by temp_directory"
-            ) from e
-        config["temp_directory"] = self._spill.name
+        self._limit = None if memory.limit is None else _engine_limit(memory.limit)
+        self._stack = ExitStack()
+        config = self._stack.enter_context(spilling(memory))
+        config["preserve_insertion_order"] = False
         self._connection = connect(**config)
         disable_optimizers(self._connection, _UNWANTED)
         self._functions: set[str] = set()
@@ -133,7 +150,7 @@ class LocalEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.close()
-        self._spill.cleanup()
+        self._stack.close()
 
     def adopt(self, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         """Stores a user's rows in a table, once for any number of uses, since streams can't be read

@@ -13,6 +13,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.duckdb_values import computed, of_text
 from deltaplane.expr.functions.collections import field_of
+from deltaplane.expr.functions.nonzero import branch_facts
 from deltaplane.expr.registry import ENTRIES, Entry, Function
 from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Variable
 from deltaplane.expr.typed import Context, Typed, attempted, refuse
@@ -45,6 +46,8 @@ class Binder:
         self.context = context
         self.used: dict[str, str] = {}
         self._variables: dict[int, Typed] = {}
+        # Trees that aren't zero in the present branch of CASE or IF.
+        self._nonzero: frozenset[Syntax] = frozenset()
 
     def bind(self, node: Syntax) -> Typed:
         """The typed form of a tree.
@@ -72,7 +75,22 @@ class Binder:
             refuse(f"the function `{node.name}`")
         if any(isinstance(a, Lambda) for a in node.args):
             return self._higher(entry, node)
+        if node.name in ("case", "if"):
+            return computed(entry.lower(self.context, self._branches(node)))
+        if node.name == "/" and len(node.args) == 2 and node.args[1] in self._nonzero:
+            context = replace(self.context, divisor_is_zero=False)
+            return computed(entry.lower(context, [self.bind(a) for a in node.args]))
         return computed(entry.lower(self.context, [self.bind(a) for a in node.args]))
+
+    def _branches(self, node: Call) -> list[Typed]:
+        """The arguments of CASE or IF, each with what the conditions before it tell."""
+        around, values = self._nonzero, []
+        try:
+            for arg, self._nonzero in zip(node.args, branch_facts(node, around), strict=True):
+                values.append(self.bind(arg))
+        finally:
+            self._nonzero = around
+        return values
 
     def _higher(self, entry: Entry, node: Call) -> Typed:
         count = next(i for i, arg in enumerate(node.args) if isinstance(arg, Lambda))

@@ -116,7 +116,9 @@ def _truncated(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("decimal",), ("decimal",))
 def _rescaled(_: Context, value: Typed, to: SparkType) -> Typed:
-    room = to.scale >= value.type.scale and to.precision - to.scale >= value.type.precision - value.type.scale
+    # Rounding may need one more digit before the point.
+    rounds = to.scale < value.type.scale
+    room = to.precision - to.scale >= value.type.precision - value.type.scale + rounds
     return _plain(value, to, throws=not room)
 
 

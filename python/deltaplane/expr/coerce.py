@@ -57,7 +57,8 @@ def _common_number(a: SparkType, b: SparkType) -> SparkType | None:
         x, y = as_decimal(a), as_decimal(b)
         scale = max(x.scale, y.scale)
         precision = max(x.precision - x.scale, y.precision - y.scale) + scale
-        return decimal(precision, scale) if precision <= MAX_PRECISION else None
+        # Above 38 digits Spark rounds to fewer digits behind the point.
+        return decimal(min(precision, MAX_PRECISION), max(scale - max(precision - MAX_PRECISION, 0), 0))
     wider = max(a, b, key=lambda t: _ORDER.index(t.name))
     return DOUBLE if wider == FLOAT else wider
 

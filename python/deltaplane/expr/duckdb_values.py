@@ -102,6 +102,10 @@ _LIMITS = {
     "fewer rows or shorter texts, or use the Spark engine for it",
 }
 
+# Types with years, and the text of a value of a year from 1 to 9999.
+_WITH_YEARS = ("date", "timestamp", "timestamp_ntz")
+_OF_YEARS = r"\d{4}-\d\d-\d\d(?!.*BC)"
+
 # A constant is computed on a connection of its thread.
 _connections = threading.local()
 
@@ -118,7 +122,10 @@ def connect(**config: str | bool | int | float | list[str]) -> Any:
         raise UnsupportedExpressionError(
             "evaluating expressions needs DuckDB: pip install 'deltaplane[local]', or write with Spark"
         ) from e
-    return duckdb.connect(":memory:", config=config)
+    connection = duckdb.connect(":memory:", config=config)
+    # Otherwise DuckDB writes how far a long statement is to the process's standard output.
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def disable_optimizers(connection: Any, names: Collection[str]) -> None:
@@ -206,10 +213,22 @@ def returned(values: pa.Array, data_type: SparkType) -> pa.Array:
 
 
 def is_of_values(e: Exception) -> bool:
-    """Whether DuckDB's error is about a value of a row, rather than about a file."""
+    """Whether DuckDB's error is about a value of a row, rather than about a file. An error while a
+    result streams has DuckDB's text alone."""
     import duckdb
 
-    return isinstance(e, (duckdb.ConversionException, duckdb.OutOfRangeException))
+    if isinstance(e, duckdb.Error):
+        return isinstance(e, (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.OutOfMemoryException))
+    return str(e).startswith(("Conversion Error", "Out of Range Error", "Out of Memory Error"))
+
+
+def is_interrupt(e: Exception) -> bool:
+    """Whether DuckDB's error is the answer to an interrupt."""
+    import duckdb
+
+    if isinstance(e, duckdb.Error):
+        return isinstance(e, duckdb.InterruptException)
+    return str(e).startswith("INTERRUPT Error")
 
 
 def explained(e: Exception) -> Exception:
@@ -225,6 +244,8 @@ def explained(e: Exception) -> Exception:
     for pattern, template in _FAILURES:
         if match := pattern.match(reason):
             return InvalidArgumentError(_filled(template, match.groupdict()))
+    if said.startswith("Out of Memory Error"):
+        return InvalidArgumentError("the query needs more than memory_limit, also with disk: raise it")
     for words, limit in _LIMITS.items():
         if words in said:
             return UnsupportedExpressionError(limit)
@@ -254,16 +275,19 @@ def of_text(to: SparkType, sql: str) -> str:
 def computed(value: Typed) -> Typed:
     """The value as a literal, if it is a constant whose computation could fail and doesn't.
 
-    A constant that fails stays as it is: it fails only where a row needs it.
+    A constant that fails stays as it is: it fails only where a row needs it. A constant of which
+    some values are refused is computed if it is a date or time of the years that all engines have.
     """
-    if not (value.constant and value.throws) or value.partial or not (value.type.atomic or value.type.interval):
+    if not (value.constant and (value.throws or value.partial)):
         return value
-    sql = _literal(value.sql, value.type)
+    if not (value.type.atomic or value.type.interval) or (value.partial and value.type.name not in _WITH_YEARS):
+        return value
+    sql = _literal(value.sql, value.type, _OF_YEARS if value.partial else "")
     return value if sql is None else Typed(value.type, sql, constant=True, name=value.name)
 
 
 @lru_cache(maxsize=1024)
-def _literal(sql: str, data_type: SparkType) -> str | None:
+def _literal(sql: str, data_type: SparkType, form: str) -> str | None:
     shown = f"hex({sql})" if data_type.name == "binary" else f"CAST({sql} AS VARCHAR)"
     try:
         result = _connection().execute(f"SELECT {shown}").fetchone()[0]
@@ -274,6 +298,8 @@ def _literal(sql: str, data_type: SparkType) -> str | None:
 
         if not isinstance(e, duckdb.Error):
             raise
+        return None
+    if form and not re.match(form, result or ""):
         return None
     return f"CAST(NULL AS {data_type.duck})" if result is None else of_text(data_type, text(result))
 

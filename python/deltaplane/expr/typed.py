@@ -50,13 +50,15 @@ class Context:
     """Session facts for translations. `offset_us`: the zone's distance from UTC, None for a zone
     with rules.
 
-    `intervals` tells whether two dates or times were subtracted.
+    `intervals` tells whether two dates or times were subtracted, `divisor_is_zero` whether the
+    divisor of a quotient may be zero.
     """
 
     zone: str = "UTC"
     offset_us: int | None = 0
     now_us: int | None = None
     intervals: bool = False
+    divisor_is_zero: bool = True
 
     def shifted(self, sql: str, to_local: bool) -> str:
         """A UTC timestamp as the session's local one, or back."""

@@ -16,8 +16,10 @@ from deltaplane.expr.quoting import refuse_unclear_tree
 from deltaplane.expr.syntax import Call, Cast, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import BOOLEAN, SparkType
-from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.functions.aggregates import AGGREGATES
+from deltaplane.queries.functions.statistics import PERCENTILES
+from deltaplane.queries.memberships import MEMBERSHIPS, placed
 from deltaplane.queries.plan import Column, Node, Output, Project, Ref, Value, at_most_one_row, refs
 from deltaplane.queries.rules import converted, together
 from deltaplane.queries.scopes import Scope, aggregates
@@ -105,7 +107,7 @@ class Binding(ABC):
 
     def _bound(self, scope: Scope, node: Syntax) -> Value:
         refuse_unclear_tree(node, scope.knows, self._cursor.sql, is_condition=False)
-        value = scope.value(node)
+        value = scope.value(placed(node))
         self._correlated |= scope.correlated
         self._note(value.typed)
         return value
@@ -115,7 +117,8 @@ class Binding(ABC):
         if call.where is not None:
             # Aggregate functions ignore nulls, so null replaces the values of excluded rows, which
             # thereby aren't evaluated.
-            args = [Call("case", (call.where, arg)) for arg in args]
+            constant = len(args) if call.name not in PERCENTILES else 1
+            args = [Call("case", (call.where, arg)) for arg in args[:constant]] + args[constant:]
         bound = [self._bound(scope, arg) for arg in args]
         typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
         self._note(typed)
@@ -144,6 +147,7 @@ class Binding(ABC):
         self._outer, self._correlated = scope.outside(), set()
         try:
             made = self.plan(node.query, names)
+            correlated = bool(self._correlated)
             scope.meet(self._correlated)
         finally:
             self._outer, self._correlated = around
@@ -151,26 +155,38 @@ class Binding(ABC):
         if node.name == "exists":
             made.node.narrow([])
             return Typed(BOOLEAN, f"EXISTS ({made.node.render([])})")
+        if node.name in MEMBERSHIPS:
+            return self._membership(node, scope, made)
         if len(made.columns) != 1 or made.columns[0].type is None:
             raise InvalidArgumentError(f"a subquery as a value has one column, not {len(made.columns)}")
-        if node.name == "scalar":
-            made.node.narrow([])
-            # A scalar subquery with more than one row is an error.
-            throws = not at_most_one_row(made.node)
-            return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=throws)
-        if not node.filters:
-            # Spark's result is false in some places, and null in others, if one of both sides is
-            # null.
-            refuse("IN with a subquery that isn't by itself a condition of WHERE")
-        value = scope.bind(node.args[0])
-        to = together([value.type, made.columns[0].type], "IN")
-        made = self.stored(made, [to])
         made.node.narrow([])
-        value = converted(self._context, value, to)
+        # More than one row is an error. Without columns of the rows around it both engines compute
+        # the subquery once, whichever of these rows there are.
+        throws = correlated and not at_most_one_row(made.node)
+        return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=throws)
+
+    def _membership(self, node: Subquery, scope: Scope, made: Planned) -> Typed:
+        """IN and NOT IN with the rows of a subquery."""
+        if not node.filters and not node.decided:
+            refuse("IN with a subquery as an argument of a function or operator")
+        types = [column.type for column in made.columns]
+        if len(node.args) != len(types) or None in types:
+            count = "one value" if len(node.args) == 1 else f"{len(node.args)} values"
+            raise InvalidArgumentError(f"IN compares {count} with a subquery of {len(types)} columns")
+        values = [scope.bind(arg) for arg in node.args]
+        if not node.filters and any(value.type.name == "void" for value in values):
+            refuse("NULL IN a subquery")
+        to = [together([v.type, t], "IN") for v, t in zip(values, types, strict=True) if t is not None]
+        made = self.stored(made, to)
+        made.node.narrow([])
+        values = [converted(self._context, v, t) for v, t in zip(values, to, strict=True)]
         # DuckDB may compare the subquery's column with a constant that the value equals.
-        throws = value.throws or made.columns[0].id in self._fragile
-        sql = f"({value.sql} IN ({made.node.render(made.ids)}))"
-        return replace(value, type=BOOLEAN, sql=sql, literal=None, throws=throws)
+        throws = any(v.throws for v in values) or any(id in self._fragile for id in made.ids)
+        partial = any(v.partial for v in values)
+        sql = _member(node.name, values, made)
+        if not node.filters:
+            sql = f"coalesce({sql}, false)"
+        return Typed(BOOLEAN, sql, throws=throws, partial=partial)
 
     def _id(self) -> str:
         count = next(self._numbers)
@@ -180,3 +196,16 @@ class Binding(ABC):
 
     def _start(self, token: int) -> int:
         return self._cursor.tokens[token].start
+
+
+def _member(name: str, values: Sequence[Typed], made: Planned) -> str:
+    """Whether the rows of a plan have these values, as SQL defines it for one column. Of several
+    columns, a row decides that has them or may have them."""
+    if len(values) == 1:
+        return f"({values[0].sql} {name.upper()} ({made.node.render(made.ids)}))"
+    same = " AND ".join(
+        f"({value.sql} = {id})" + (" IS NOT FALSE" if name == "not in" else "")
+        for value, id in zip(values, made.ids, strict=True)
+    )
+    exists = "EXISTS" if name == "in" else "NOT EXISTS"
+    return f"({exists} (SELECT 1 FROM ({made.node.render(made.ids)}) WHERE {same}))"

@@ -11,17 +11,19 @@ from typing import NoReturn
 
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr.syntax import Call, Literal, Syntax
-from deltaplane.expr.types import INT
-from deltaplane.queries.aggregates import AGGREGATES
+from deltaplane.expr.types import BOOLEAN, INT
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.functions.aggregates import AGGREGATES
+from deltaplane.queries.functions.windows import WINDOW_FUNCTIONS
 from deltaplane.queries.syntax import Aggregate, Frame, Order, Query, Subquery, Values, Window
-from deltaplane.queries.windows import WINDOW_FUNCTIONS
 
 __all__ = ["BEGINNINGS", "Expressions"]
 
 # The first words of a query.
 BEGINNINGS = ("select", "with", "values", "table")
 _GROUPINGS = ("grouping", "grouping_id")
+# The name of several values that IN compares with a subquery's columns.
+_ROW = "row of values"
 # Functions that accept IGNORE NULLS inside their parentheses.
 _INSIDE = ("first", "last", "any_value")
 
@@ -63,14 +65,42 @@ class Expressions(Cursor, ABC):
     def tested(self, value: Syntax) -> Syntax | None:
         if self.peek() == "in" and self.peek(1) == "(" and self.peek(2) in BEGINNINGS:
             self.at += 2
-            return Subquery("in", (value,), self.subquery())
+            values = value.args if isinstance(value, Call) and value.name == _ROW else (value,)
+            return Subquery("in", values, self.subquery())
         return super().tested(value)
 
     def primary(self) -> Syntax:
         if self.peek() == "(" and self.peek(1) in BEGINNINGS:
             self.at += 1
             return Subquery("scalar", (), self.subquery())
-        return super().primary()
+        return self.row() or super().primary()
+
+    def row(self) -> Syntax | None:
+        """Parses several values in parentheses, which IN compares with a subquery's columns; None
+        for anything else."""
+        if self.peek() != "(" or not self._is_row():
+            return None
+        self.at += 1
+        values = [self.expression()]
+        while self.take(","):
+            values.append(self.expression())
+        self.expect(")")
+        return Call(_ROW, tuple(values))
+
+    def _is_row(self) -> bool:
+        """Whether the next parenthesis has several values, and IN with a subquery follows it."""
+        depth, ahead, several = 0, 0, False
+        while self.kind(ahead) != "end":
+            sign = self.peek(ahead)
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+            several |= sign == "," and depth == 1
+            ahead += 1
+            if depth == 0:
+                break
+        ahead += self.peek(ahead) == "not"
+        return (
+            several and self.peek(ahead) == "in" and self.peek(ahead + 1) == "(" and self.peek(ahead + 2) in BEGINNINGS
+        )
 
     def call(self) -> Syntax:
         name = self.peek()
@@ -100,6 +130,8 @@ class Expressions(Cursor, ABC):
             if not distinct and self.peek() == "all" and self.peek(1) != ")":
                 self.at += 1
             args = self.arguments(function=name)
+        if name in ("percentile_cont", "percentile_disc"):
+            args = self.within_group(name, args)
         where = None
         if self.peek() == "filter" and self.peek(1) == "(":
             self.at += 2
@@ -117,6 +149,16 @@ class Expressions(Cursor, ABC):
         # thereby aren't evaluated.
         selected = args if where is None else [Call("case", (where, arg)) for arg in args]
         return self.window(name, tuple(selected))
+
+    def within_group(self, name: str, args: list[Syntax]) -> list[Syntax]:
+        """Parses WITHIN GROUP, whose key is the function's first argument; a descending key adds an
+        argument."""
+        self.expect("within", "group", "(", "order")
+        orders = self.order()
+        self.expect(")")
+        if len(args) != 1 or len(orders) != 1:
+            self.wrong(f"expected one share and one key for {name}")
+        return [orders[0].value, args[0], *([Literal(True, BOOLEAN)] if orders[0].descending else [])]
 
     def arguments(self, function: str = "") -> list[Syntax]:
         if function not in AGGREGATES and function not in WINDOW_FUNCTIONS and function not in _GROUPINGS:

@@ -11,17 +11,33 @@ from dataclasses import replace
 from typing import Protocol
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.syntax import Call, Syntax
+from deltaplane.expr.syntax import Call, Literal, Syntax
 from deltaplane.expr.typed import Context, refuse
-from deltaplane.expr.types import SparkType
+from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Binding, Names, Planned
 from deltaplane.queries.cursor import Cursor
-from deltaplane.queries.generators import generated
+from deltaplane.queries.functions.generators import generated
 from deltaplane.queries.pivots import Tools, pivoted, unpivoted
-from deltaplane.queries.plan import Column, Exploded, Joined, Lateral, Node, Output, Project, Ref, Source, refs
-from deltaplane.queries.rules import only_one
-from deltaplane.queries.scopes import Scope, contains
-from deltaplane.queries.syntax import Join, Pivot, Relation, Subquery, TableName, Unpivot, View
+from deltaplane.queries.plan import (
+    Column,
+    Exploded,
+    Filter,
+    Joined,
+    Lateral,
+    Node,
+    Output,
+    Project,
+    Ref,
+    Sample,
+    Sort,
+    Source,
+    Value,
+    refs,
+)
+from deltaplane.queries.rules import all_of, filtering, only_one
+from deltaplane.queries.scopes import Scope, contains, rewritten
+from deltaplane.queries.syntax import Join, Pivot, Relation, Sampled, Subquery, TableName, Unpivot, View
 
 __all__ = ["Joining", "Tables"]
 
@@ -44,6 +60,11 @@ class Joining(Binding):
     def _relation(self, relation: Relation, names: Names) -> Planned:
         if isinstance(relation, Join):
             return self._join(relation, names)
+        if isinstance(relation, Sampled):
+            made = self._relation(relation.source, names)
+            if relation.share is None:
+                return Planned(Sort(made.node, (), relation.rows, 0), made.columns)
+            return Planned(Sample(made.node, relation.share), made.columns)
         if isinstance(relation, View):
             return self._view(relation, names)
         if isinstance(relation, (Pivot, Unpivot)):
@@ -117,15 +138,58 @@ class Joining(Binding):
         ids = frozenset(left.ids), frozenset(right.ids)
         one_sided = join.kind in ("semi", "anti")
         shown = left.columns if one_sided else columns
+        if join.natural:
+            join = self._natural(join, left, right)
         if join.using:
             return self._using(join, left, right)
         if join.on is None:
             return Planned(Joined(left.node, right.node, join.kind, *ids), shown)
         with self._cursor.located(join.token):
-            on = self._condition(self._scope(columns, names), join.on, "ON")
+            scope = self._scope(columns, names)
+            on = self._condition(scope, filtering(join.on), "ON")
             if contains(on.syntax, Subquery):
-                refuse("a subquery in ON")
+                return Planned(self._asking_on(join.kind, scope, on, left, right), shown)
         return Planned(Joined(left.node, right.node, join.kind, *ids, on), shown)
+
+    def _asking_on(self, kind: str, scope: Scope, on: Value, left: Planned, right: Planned) -> Node:
+        """A join whose condition has subqueries, which DuckDB evaluates in filters and columns:
+        those of an inner join filter its rows, those of another join become columns of a side."""
+        ids = frozenset(left.ids), frozenset(right.ids)
+        parts = conjuncts(on.syntax)
+        if kind in ("inner", "cross"):
+            rest = [part for part in parts if not contains(part, Subquery)] or [Literal(True, BOOLEAN)]
+            above = [part for part in parts if contains(part, Subquery)]
+            made = Joined(left.node, right.node, kind, *ids, self._bound(scope, all_of(rest)))
+            return Filter(made, self._bound(scope, all_of(above)))
+        beside: tuple[list[Output], list[Output]] = ([], [])
+        columns = list(scope.columns)
+
+        def change(part: Syntax) -> Syntax | None:
+            if not isinstance(part, Subquery):
+                return None
+            value = self._bound(scope, part)
+            side = next((i for i in (1, 0) if value.uses <= ids[i]), None)
+            if side is None:
+                refuse("a subquery in ON over columns of both sides of an outer join")
+            column = Column(self._id(), "subquery", value.typed.type)
+            beside[side].append(self._computed(column.id, value))
+            columns.append(column)
+            return Ref((column.id,))
+
+        condition = rewritten(on.syntax, change)
+        nodes, every = [], []
+        for planned, outputs in zip((left, right), beside, strict=True):
+            own = [Output(c.id, scope.value(Ref((c.id,)))) for c in planned.columns if c.type is not None]
+            nodes.append(Project(planned.node, [*own, *outputs]) if outputs else planned.node)
+            every.append(frozenset(planned.ids) | {o.id for o in outputs})
+        scope = self._scope(columns, {})
+        return Joined(nodes[0], nodes[1], kind, every[0], every[1], self._bound(scope, condition))
+
+    def _natural(self, join: Join, left: Planned, right: Planned) -> Join:
+        """NATURAL JOIN by the columns that both sides have."""
+        known = {c.name.lower() for c in right.columns if not c.hidden}
+        using = tuple(c.name for c in left.columns if not c.hidden and c.name.lower() in known)
+        return replace(join, using=using, natural=False)
 
     def _using(self, join: Join, left: Planned, right: Planned) -> Planned:
         with self._cursor.located(join.token):

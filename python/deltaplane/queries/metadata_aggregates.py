@@ -60,10 +60,10 @@ class FileFacts:
         return pa.Table.from_batches(batches) if batches else None
 
 
-def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[tuple[str, pa.Table]]]:
+def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[tuple[FileFacts, pa.Table]]]:
     """Replaces a plan's aggregations of whole files by aggregations over the log's facts; returns
-    the plan, and these facts by name."""
-    facts: list[tuple[str, pa.Table]] = []
+    the plan, and these facts."""
+    facts: list[tuple[FileFacts, pa.Table]] = []
 
     def replace_aggregation(aggregation: Aggregation) -> Node:
         made = _over_facts(aggregation, opened, f"f{len(facts)}")
@@ -73,7 +73,7 @@ def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[t
         table = source.table()
         if table is None:
             return aggregation
-        facts.append((source.name, table))
+        facts.append((source, table))
         return node
 
     return _rewritten(node, replace_aggregation), facts

@@ -28,6 +28,7 @@ __all__ = [
     "Project",
     "Ref",
     "Rows",
+    "Sample",
     "Sets",
     "Sort",
     "SortKey",
@@ -172,6 +173,20 @@ class Filter:
 
     def narrow(self, conditions: list[Syntax]) -> None:
         self.child.narrow([*conditions, *conjuncts(self.condition.syntax)])
+
+
+@dataclass
+class Sample:
+    """A share of the rows, from 0 to 1: each row is in it by chance."""
+
+    child: Node
+    share: float
+
+    def render(self, needed: Sequence[str]) -> str:
+        return f"SELECT {_list(needed)} FROM ({self.child.render(needed)}) TABLESAMPLE bernoulli({self.share * 100}%)"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow(conditions)
 
 
 @dataclass

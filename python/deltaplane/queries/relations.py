@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.arrow_literals import shown_value
@@ -15,7 +16,7 @@ from deltaplane.expr.program import compile_expressions
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.io.storage_options import VersionLike
 from deltaplane.queries.expressions import BEGINNINGS, Expressions
-from deltaplane.queries.generators import GENERATORS
+from deltaplane.queries.functions.generators import GENERATORS
 from deltaplane.queries.syntax import (
     Item,
     Join,
@@ -24,6 +25,7 @@ from deltaplane.queries.syntax import (
     PivotValue,
     Query,
     Relation,
+    Sampled,
     TableName,
     Unpivot,
     Values,
@@ -73,14 +75,20 @@ class Relations(Expressions):
         while True:
             left = self.pivoted(left)
             token = self.at
-            if self.peek() == "natural":
-                self.refuse("NATURAL JOIN")
+            natural = self.take("natural")
             kind = next((kind for words, kind in _JOINS.items() if self.take(*words)), None)
             if kind is None:
                 if self.peek() in ("left", "right", "full", "cross", "inner"):
                     self.at += 1
                     self.expected("JOIN")
+                if natural:
+                    self.expected("JOIN")
                 return left
+            if natural:
+                if kind in ("cross", "semi", "anti"):
+                    self.wrong("expected an inner or outer join after NATURAL", self.tokens[token].start)
+                left = Join(left, self.relation(), kind, token=token, natural=True)
+                continue
             beside = self.lateral(left, kind, token)
             if beside is not None:
                 left = beside
@@ -104,7 +112,8 @@ class Relations(Expressions):
             token = self.at
             return self.nested(Query(self.values()), token)
         if self.peek() != "(":
-            return self.table()
+            made = self.table()
+            return self.sampled(made) if made.alias is None else made
         if self.peek(1) == "from":
             self.refuse("a query that begins with FROM")
         token = self.at
@@ -118,9 +127,9 @@ class Relations(Expressions):
             query = self.query()
             self.expect(")")
             return self.nested(query, token)
-        made = self.relations()
+        joined = self.relations()
         self.expect(")")
-        return made
+        return joined
 
     def is_join_of_queries(self) -> bool:
         """Whether the next parenthesis contains a joined relation in parentheses."""
@@ -135,7 +144,9 @@ class Relations(Expressions):
         behind = self.tokens[i].text.lower() if i < len(self.tokens) else ")"
         return behind not in (")", "union", "intersect", "except", "minus", "order", "limit", "offset")
 
-    def nested(self, query: Query, token: int) -> Nested:
+    def nested(self, query: Query, token: int) -> Relation:
+        if self.peek() == "tablesample":
+            return self.sampled(Nested(query, None, (), token))
         alias = self.alias()
         columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
         return Nested(query, alias, columns, token)
@@ -160,13 +171,38 @@ class Relations(Expressions):
             self.wrong(
                 "expected a table without a version: only its newest one can be changed", self.tokens[token].start
             )
-        if self.peek() == "tablesample":
-            self.refuse("TABLESAMPLE")
-        other = self.alias() if alias else None
+        other = self.alias() if alias and self.peek() != "tablesample" else None
         columns = (
             tuple(self.listed(lambda: self.name("a column's name"))) if alias and other and self.peek() == "(" else ()
         )
         return TableName(parts, asked, other, columns, token)
+
+    def sampled(self, source: TableName | Nested) -> Relation:
+        """Parses TABLESAMPLE and the alias behind it."""
+        if not self.take("tablesample"):
+            return source
+        self.expect("(")
+        rows = share = None
+        if self.take("bucket"):
+            bucket = self.whole_number("a number of buckets")
+            self.expect("out", "of")
+            share = bucket / (self.whole_number("a number of buckets") or 1)
+            if self.peek() == "on":
+                self.refuse("TABLESAMPLE of buckets ON a column")
+        elif self.peek(1) == "percent" and self.kind() == "number":
+            share = float(self.tokens[self.at].text.rstrip("bBdD")) / 100
+            self.at += 2
+        else:
+            rows = self.whole_number("a number of rows or percent")
+            self.expect("rows")
+        self.expect(")")
+        if share is not None and not 0 <= share <= 1:
+            self.wrong("expected a share of the rows from 0 to 1")
+        if self.peek() == "repeatable":
+            self.refuse("TABLESAMPLE with REPEATABLE")
+        alias = self.alias()
+        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
+        return Sampled(replace(source, alias=alias, columns=columns) if alias else source, rows, share)
 
     def version(self) -> VersionLike | None:
         """Parses VERSION AS OF … or TIMESTAMP AS OF …; None without either."""

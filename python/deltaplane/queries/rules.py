@@ -15,13 +15,14 @@ from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import INT, STRING, SparkType
 from deltaplane.expr.unparse import conjuncts
-from deltaplane.queries.aggregates import normal
+from deltaplane.queries.functions.aggregates import normal
 from deltaplane.queries.plan import Column, Output, Ref, SortKey, Value
 from deltaplane.queries.scopes import matching, rewritten
 from deltaplane.queries.syntax import Aggregate, Item, Order, Star, Subquery, Window
 
 __all__ = [
     "Text",
+    "all_of",
     "comparable",
     "converted",
     "every",
@@ -76,8 +77,10 @@ def filtering(condition: Syntax) -> Syntax:
     if isinstance(condition, Subquery):
         return replace(condition, filters=True)
     if isinstance(condition, Call):
-        alone = condition.name == "not" and isinstance(condition.args[0], Subquery)
-        if condition.name == "and" or alone:
+        denied = condition.args[0] if condition.name == "not" else None
+        if isinstance(denied, Subquery) and len(denied.args) > 1:
+            return replace(denied, name="not in", filters=True)
+        if condition.name == "and" or isinstance(denied, Subquery):
             return Call(condition.name, tuple(filtering(arg) for arg in condition.args))
     return condition
 
@@ -98,8 +101,8 @@ def factored(condition: Syntax) -> Syntax:
     rest = [[part for part in branch if part not in common] for branch in branches]
     # A branch that has nothing else is true wherever the common part is.
     if any(not parts for parts in rest):
-        return _all_of(common)
-    return _all_of([*common, Call("or", tuple(map(_all_of, rest)))])
+        return all_of(common)
+    return all_of([*common, Call("or", tuple(map(all_of, rest)))])
 
 
 def _alternatives(condition: Syntax) -> list[Syntax]:
@@ -108,7 +111,8 @@ def _alternatives(condition: Syntax) -> list[Syntax]:
     return [condition]
 
 
-def _all_of(parts: Sequence[Syntax]) -> Syntax:
+def all_of(parts: Sequence[Syntax]) -> Syntax:
+    """The condition that all of one or more conditions are true."""
     return parts[0] if len(parts) == 1 else Call("and", tuple(parts))
 
 

@@ -1,5 +1,5 @@
-"""Runs a planned query in DuckDB: passes it the rows of the sources, and returns the result as
-Arrow.
+"""Runs a planned query in DuckDB: passes it the rows of the sources, and returns the result as a
+stream of Arrow batches.
 
 DuckDB receives generated text and generated names only.
 """
@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
+from deltaplane.commands.duckdb_engine import Memory, spilling
+from deltaplane.exceptions import DeltaError, QueryCancelledError, UnsupportedExpressionError
 from deltaplane.expr.duckdb_values import (
     arrow_type,
     connect,
     disable_optimizers,
     explained,
+    is_interrupt,
     is_of_values,
     returned,
     values_for_duckdb,
@@ -29,10 +31,13 @@ from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
-from deltaplane.queries.metadata_aggregates import from_log
+from deltaplane.queries.metadata_aggregates import FileFacts, from_log
 from deltaplane.queries.parquet.scan import parquet_scan
-from deltaplane.queries.plan import Source
+from deltaplane.queries.plan import Column, Source
 from deltaplane.queries.planning import Planner
+from deltaplane.queries.results.background import BackgroundBatches, Channel
+from deltaplane.queries.results.explaining import explained_tables
+from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.scopes import condition_texts
 from deltaplane.queries.sources import Catalog, DeltaSource, SourceRows
 from deltaplane.queries.syntax import Query
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "bounded", "opened", "prepared"]
 
+# Maximum number of rows of a result's batch.
+_ROWS_AT_ONCE = 1 << 17
 # Optimizer rules that evaluate no value on rows which a filter or CASE would have excluded.
 _KEEPING_ORDER = frozenset(
     """
@@ -65,10 +72,11 @@ _NAME = re.compile(r"\bs\d+\b")
 class Prepared:
     """A query that is bound to its tables but not run yet."""
 
-    def __init__(self, catalog: Catalog, planner: Planner, planned: Planned) -> None:
+    def __init__(self, catalog: Catalog, planner: Planner, planned: Planned, memory: Memory | None = None) -> None:
         self._catalog = catalog
         self._planner = planner
         self._planned = planned
+        self._memory = memory or Memory()
 
     @property
     def names(self) -> list[str]:
@@ -82,10 +90,11 @@ class Prepared:
 
     def stored(self, types: Sequence[SparkType], convert: Conversion) -> Prepared:
         """The same query with its columns converted."""
-        return Prepared(self._catalog, self._planner, self._planner.stored(self._planned, types, convert))
+        planned = self._planner.stored(self._planned, types, convert)
+        return Prepared(self._catalog, self._planner, planned, self._memory)
 
     def run(self) -> pa.Table:
-        """The result.
+        """All rows of the result.
 
         Raises:
             InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an
@@ -94,36 +103,106 @@ class Prepared:
                 missing.
             FileMissingError, CorruptFileError: an error while reading; names the file.
         """
+        return self.result().to_arrow()
+
+    def result(self) -> QueryResult:
+        """The rows of the result, which are computed while they are read. Errors are those of
+        `run`."""
         import pyarrow as pa
 
+        text, facts_of = self._text()
+        facts = [(fact.name, table) for fact, table in facts_of]
+        types = [arrow_type(of_column(column)) for column in self._planned.columns]
+        schema = pa.schema([pa.field(name, t) for name, t in zip(self.names, types, strict=True)])
+        return QueryResult(schema, lambda: BackgroundBatches(lambda to: self._compute(text, facts, schema, to)))
+
+    def explain(self, *, statement: bool = False) -> str:
+        """Which files of each table the query reads and why, and DuckDB's plan; with `statement`
+        also the text that DuckDB gets."""
+        text, facts = self._text()
+        held = [(fact.name, table) for fact, table in facts]
+        with (
+            spilling(self._memory) as config,
+            opened(self._planner, self._catalog, text, held, reads_files=True, **config) as connection,
+        ):
+            register(connection, text, set())
+            views = {
+                name
+                for (name,) in connection.sql(
+                    "SELECT view_name FROM duckdb_views() WHERE sql LIKE '%read_parquet%'"
+                ).fetchall()
+            }
+            plan = connection.sql(f"EXPLAIN {text}").fetchall()[0][1]
+        tables = explained_tables(self._planner.sources, self._catalog.opened, [fact for fact, _ in facts], views)
+        parts = [("Tables", tables or "none"), ("DuckDB's plan", plan.rstrip())]
+        if statement:
+            parts.append(("DuckDB's statement", text))
+        return "\n\n".join(f"== {title} ==\n{part}" for title, part in parts)
+
+    def _text(self) -> tuple[str, list[tuple[FileFacts, pa.Table]]]:
         with bounded():
             node, facts = from_log(self._planned.node, self._catalog.opened)
             node.narrow([])
-            text = node.render(self._planned.ids)
+            return node.render(self._planned.ids), facts
+
+    def _compute(self, text: str, facts: Sequence[tuple[str, pa.Table]], schema: pa.Schema, channel: Channel) -> None:
+        """Computes the rows, in a thread of their own."""
+        started = False
         try:
-            made = self._read(text, facts, by_duckdb=True)
-        except _UnreadableError:
+            for batch in self._read(text, facts, schema, channel, by_duckdb=True):
+                channel.put(batch)
+                started = True
+        except _UnreadableError as e:
             # Deltaplane's own reader names the file and the reason, or reads it.
-            made = self._read(text, facts, by_duckdb=False)
-        columns = []
-        for values, column in zip(made.columns, self._planned.columns, strict=True):
-            assert column.type is not None
-            to = arrow_type(column.type)
-            columns.append(pa.chunked_array([returned(chunk, column.type) for chunk in values.chunks], to))
-        fields = [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+            if started:
+                self._raise_reader_error()
+                raise explained(e.__cause__ if isinstance(e.__cause__, Exception) else e) from e
+            for batch in self._read(text, facts, schema, channel, by_duckdb=False):
+                channel.put(batch)
 
-    def _read(self, text: str, facts: Sequence[tuple[str, pa.Table]], *, by_duckdb: bool) -> pa.Table:
-        with opened(self._planner, self._catalog, text, facts, reads_files=by_duckdb) as connection:
+    def _read(
+        self,
+        text: str,
+        facts: Sequence[tuple[str, pa.Table]],
+        schema: pa.Schema,
+        channel: Channel,
+        *,
+        by_duckdb: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        with (
+            spilling(self._memory) as config,
+            opened(self._planner, self._catalog, text, facts, reads_files=by_duckdb, **config) as connection,
+            channel.interruptible(connection.interrupt),
+        ):
             register(connection, text, set())
-            return connection.sql(text).to_arrow_table()
+            for batch in connection.sql(text).to_arrow_reader(_ROWS_AT_ONCE):
+                columns = zip(batch.columns, self._planned.columns, strict=True)
+                arrays = [returned(values, of_column(column)) for values, column in columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _raise_reader_error(self) -> None:
+        """Reads the tables without DuckDB, for the error that names the file and the reason."""
+        for source in self._planner.sources:
+            rows = self._catalog.opened[source.name]
+            if isinstance(rows, DeltaSource):
+                columns = [source.fields[id] for id in source.needed]
+                for _ in rows.batches(columns, condition_texts(source)):
+                    pass
 
 
-def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
+def of_column(column: Column) -> SparkType:
+    """The type of a result's column, which has one."""
+    assert column.type is not None
+    return column.type
+
+
+def prepared(query: Query, cursor: Cursor, catalog: Catalog, memory: Memory | None = None) -> Prepared:
     """Binds a query to its tables; reads only their logs."""
     planner = Planner(cursor, catalog, context_at("UTC", time.time_ns() // 1000))
     with bounded():
-        return Prepared(catalog, planner, planner.plan(query))
+        return Prepared(catalog, planner, planner.plan(query), memory)
 
 
 @contextmanager
@@ -134,7 +213,7 @@ def opened(
     held: Sequence[tuple[str, pa.Table]] = (),
     *,
     reads_files: bool = False,
-    **config: str | bool,
+    **config: str | bool | int,
 ) -> Iterator[Any]:
     """A DuckDB connection with the relations that the text of a plan uses, and with suitable
     optimizer rules.
@@ -163,9 +242,11 @@ def opened(
         for name, table in (*held, *planner.held):
             connection.register(name, table)
         yield connection
-    except _UnreadableError:
+    except (_UnreadableError, QueryCancelledError):
         raise
     except Exception as e:
+        if is_interrupt(e):
+            raise QueryCancelledError("the query was cancelled") from e
         for stream in streams:
             stream.raise_error()
         if reads_files and scans and not is_of_values(e):

@@ -16,7 +16,7 @@ from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING
 from deltaplane.expr.unparse import unparse
-from deltaplane.queries.generators import GENERATORS
+from deltaplane.queries.functions.generators import GENERATORS
 from deltaplane.queries.plan import Column, Ref, Source, Value
 from deltaplane.queries.syntax import Aggregate, Subquery, Window
 

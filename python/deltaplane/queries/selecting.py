@@ -14,7 +14,8 @@ from deltaplane.expr.typed import Typed, refuse
 from deltaplane.expr.types import BYTE, LONG
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Names, Planned
-from deltaplane.queries.generators import generates
+from deltaplane.queries.functions.generators import generates
+from deltaplane.queries.functions.windows import over
 from deltaplane.queries.joining import Joining
 from deltaplane.queries.plan import (
     Aggregation,
@@ -52,7 +53,6 @@ from deltaplane.queries.scopes import (
     windows,
 )
 from deltaplane.queries.syntax import Aggregate, Item, Order, Select, Star, Subquery, Window
-from deltaplane.queries.windows import over
 
 __all__ = ["Selecting"]
 
@@ -97,7 +97,7 @@ class Selecting(Joining):
             keys = [(o, self._grouped(tree, replaced, o.token)) for o, tree in keys]
             if having is not None:
                 with self._cursor.located(select.having_token):
-                    node = Filter(node, self._condition(scope, rewritten(having, replaced), "HAVING"))
+                    node = Filter(node, self._condition(scope, filtering(rewritten(having, replaced)), "HAVING"))
             if qualify is not None:
                 qualify = self._grouped(qualify, replaced, select.qualify_token)
         window_nodes = [

@@ -7,6 +7,7 @@ Only the requested columns are read, and files without relevant rows stay unread
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
@@ -16,6 +17,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     UnsupportedExpressionError,
 )
+from deltaplane.expr.row_filter import scan_filter
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.io.arrow import as_reader, in_table_types
 from deltaplane.io.storage_options import StorageOptions, VersionLike, location_text, storage_options_text
@@ -43,7 +45,8 @@ class DeltaSource:
     """A version of a Delta table."""
 
     def __init__(self, table: DeltaTable) -> None:
-        self.table = table
+        # The caller's object may move to another version while the rows are read.
+        self.table = copy(table)
         self.schema_json = table.schema().to_json()
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -56,10 +59,17 @@ class DeltaSource:
 
     def uris(self, conditions: Sequence[str]) -> list[str]:
         """The relevant files, as absolute paths or URLs."""
-        return self.table.file_uris(self._pruning(conditions))
+        snapshot = self.table._snapshot
+        # `file_uris` of a table refuses conditions that only filter the rows of files, not files.
+        return snapshot.file_uris(scan_filter(snapshot, self._pruning(conditions)).tree)
+
+    def deciding(self, conditions: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The conditions that may leave out files, and the others."""
+        used = [condition for condition in conditions if self._prunes(condition)]
+        return used, [condition for condition in conditions if condition not in used]
 
     def _pruning(self, conditions: Sequence[str]) -> str | None:
-        return " AND ".join(f"({c})" for c in conditions if self._prunes(c)) or None
+        return " AND ".join(f"({c})" for c in self.deciding(conditions)[0]) or None
 
     def _prunes(self, condition: str) -> bool:
         try:

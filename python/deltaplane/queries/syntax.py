@@ -22,6 +22,7 @@ __all__ = [
     "PivotValue",
     "Query",
     "Relation",
+    "Sampled",
     "Select",
     "SetOperation",
     "Star",
@@ -111,14 +112,16 @@ class Window(Call):
 
 @dataclass(frozen=True)
 class Subquery(Call):
-    """A subquery as a value (`scalar`), a test of existence (`exists`) or a list (`in`, with the
-    searched value as argument).
+    """A subquery as a value (`scalar`), a test of existence (`exists`) or a list (`in` and
+    `not in`, with the searched values as arguments).
 
     `filters`: the subquery is a WHERE condition by itself, where null and false are equivalent.
+    `decided`: Spark's value is false instead of null at its position.
     """
 
     query: Query | None = None
     filters: bool = False
+    decided: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ class Nested:
 @dataclass(frozen=True)
 class Join:
     """Two relations; `kind` is inner, left, right, full, cross, semi or anti. In a `lateral` join
-    the right relation is evaluated for each row of the left one, whose columns it may use."""
+    the right relation is evaluated for each row of the left one, whose columns it may use. A
+    `natural` join is by the columns that both relations have."""
 
     left: Relation
     right: Relation
@@ -162,6 +166,16 @@ class Join:
     using: tuple[str, ...] = ()
     token: int = 0
     lateral: bool = False
+    natural: bool = False
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """TABLESAMPLE: some `rows` of a relation, or a `share` of them from 0 to 1, each by chance."""
+
+    source: Relation
+    rows: int | None
+    share: float | None
 
 
 @dataclass(frozen=True)
@@ -217,7 +231,7 @@ class Unpivot:
     token: int = 0
 
 
-Relation = TableName | Nested | Join | View | Pivot | Unpivot
+Relation = TableName | Nested | Join | Sampled | View | Pivot | Unpivot
 
 
 @dataclass(frozen=True)

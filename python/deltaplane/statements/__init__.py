@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from deltaplane.arguments import checked
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.commands.duckdb_engine import Memory, memory_bytes
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.io.storage_options import StorageOptions
 from deltaplane.names import modules_in
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.sources import Catalog
 from deltaplane.statements.common.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from deltaplane.commands.dry_run import DryRun
@@ -45,7 +47,6 @@ _ABSENT = {
     "cache": "cache() a frame of the table",
     "clear": "",
     "drop": "delete the table's folder",
-    "explain": "use DeltaTable.explain for what a scan reads",
     "from": "begin the query with SELECT, or the statement with INSERT",
     "msck": "the log says which partitions there are; FSCK REPAIR TABLE takes out files that are gone",
     "refresh": "",
@@ -67,7 +68,9 @@ def sql(
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     dry_run: Literal[False] = False,
-) -> pa.Table: ...
+    memory_limit: int | str | None = None,
+    temp_directory: str | PathLike[str] | None = None,
+) -> QueryResult: ...
 @overload
 def sql(
     text: str,
@@ -85,7 +88,9 @@ def sql(
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     dry_run: bool = False,
-) -> pa.Table | DryRun:
+    memory_limit: int | str | None = None,
+    temp_directory: str | PathLike[str] | None = None,
+) -> QueryResult | DryRun:
     """Runs one statement in Spark SQL.
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`),
@@ -93,8 +98,8 @@ def sql(
     either. Statements: SELECT (with WITH, joins, also LATERAL ones, PIVOT, groups, windows, set
     operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a
     CLONE, or LIKE another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE
-    HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM,
-    CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
+    HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, EXPLAIN, OPTIMIZE, REORG, RESTORE,
+    VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
     DuckDB (the extra `local`) runs queries, and only expressions for which its result equals
     Spark's; everything else is refused by name. Sums and averages of floating-point numbers depend
@@ -114,12 +119,20 @@ def sql(
         dry_run: whether to write nothing and return the planned changes of INSERT, UPDATE, DELETE,
             TRUNCATE, MERGE or REORG as a `DryRun`. With `spark`, the executors compute the rows of
             an INSERT for it.
+        memory_limit: bytes, or a text such as `2GB`, beyond which the rows of a query (SELECT,
+            WITH, VALUES, TABLE) go to disk. None means 80 % of the machine's memory. Batches that
+            the caller keeps don't count.
+        temp_directory: the directory in which the query makes a private one for these rows, deleted
+            with the end of the query; None means the system's temporary directory.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO return one row:
-        `num_affected_rows`, the command's metrics and the committed `version`; CREATE, ALTER and
-        TRUNCATE return the `operation` and the `version`. The version is null if nothing was
-        committed.
+        The rows of a query, which are computed while they are read: the call returns with the first
+        ones, over the tables' versions of that moment, whatever is committed later. As from every
+        statement, all attributes of a `pyarrow.Table` are there, too. INSERT, UPDATE, DELETE, MERGE
+        and COPY INTO return one row: `num_affected_rows`, the command's metrics and the committed
+        `version`; CREATE, ALTER and TRUNCATE return the `operation` and the `version`. The version
+        is null if nothing was committed. EXPLAIN (also with EXTENDED or FORMATTED) returns one row
+        with the text `plan`.
 
     Raises:
         SqlSyntaxError: not a statement; the message gives line, column, expectation and the actual
@@ -129,7 +142,8 @@ def sql(
         UnsupportedExpressionError: the embedded engine can't compute the named construct with
             Spark's result.
         UnsupportedFeatureError: this version doesn't support the named statement.
-        DeltaError: an error of the equivalent API method.
+        DeltaError: an error of the equivalent API method. An error in a row behind the first batch
+            is raised where that batch is read.
         PySparkException: Spark refuses or fails a query that it runs.
 
     >>> import deltaplane
@@ -152,14 +166,33 @@ def sql(
         from deltaplane.spark.datasource.session import session_text
 
         text = session_text(spark, text)
-    command, session = command_of(text, spark is None), Session(_catalog(tables, storage_options, spark), spark)
+    command, catalog = command_of(text, spark is None), _catalog(tables, storage_options, spark)
+    session = Session(catalog, spark, _memory(command, spark, memory_limit, temp_directory))
     with nullcontext() if spark is None else spark_texts():
         return _done(command, session, dry_run)
 
 
-def _done(command: Command, session: Session, dry_run: bool) -> pa.Table | DryRun:
+def _memory(
+    command: Command,
+    spark: SparkSession | None,
+    memory_limit: int | str | None,
+    temp_directory: str | PathLike[str] | None,
+) -> Memory | None:
+    if memory_limit is None and temp_directory is None:
+        return None
+    if spark is not None or not getattr(command, "takes_memory", False):
+        raise InvalidArgumentError(
+            "memory_limit and temp_directory are for queries that DuckDB runs: methods of DeltaTable have them for commands"
+        )
+    if memory_limit is not None:
+        memory_bytes(memory_limit)
+    return Memory(memory_limit, None if temp_directory is None else str(fspath(temp_directory)))
+
+
+def _done(command: Command, session: Session, dry_run: bool) -> QueryResult | DryRun:
     if not dry_run:
-        return command.run(session)
+        made = command.run(session)
+        return made if isinstance(made, QueryResult) else QueryResult.of(made)
     if not isinstance(command, Rehearsable):
         raise UnsupportedFeatureError(
             "only INSERT, UPDATE, DELETE, MERGE and REORG can be rehearsed: leave dry_run out, or use dry_run of "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query
 from deltaplane.statements.common.on_spark import on_spark
@@ -25,10 +26,12 @@ class Selection:
     query: Query
     cursor: Grammar
 
-    def run(self, session: Session) -> pa.Table:
+    takes_memory: ClassVar[bool] = True
+
+    def run(self, session: Session) -> pa.Table | QueryResult:
         """Runs the query; returns its rows."""
         if session.spark is None:
-            return prepared(self.query, self.cursor, session.catalog).run()
+            return prepared(self.query, self.cursor, session.catalog, session.memory).result()
         with on_spark(session.spark, self.cursor, 0, session.catalog) as frame:
             return frame.toArrow()
 

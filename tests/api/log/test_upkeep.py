@@ -378,7 +378,7 @@ def test_large_logs_are_columns(tmp_path: Path) -> None:
 def test_detail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_deltalake(tmp_path, pa.table({"a": [1]}), name="t")
     table = DeltaTable(tmp_path)
-    assert table.detail().equals(sql(f"DESCRIBE DETAIL delta.`{tmp_path}`"))
+    assert sql(f"DESCRIBE DETAIL delta.`{tmp_path}`").equals(table.detail())
     assert run(["detail", str(tmp_path), "--json"]) == 0
     shown: Callable[[], Any] = lambda: json.loads(capsys.readouterr().out)  # noqa: E731
     assert shown()["numFiles"] == 1

@@ -37,9 +37,12 @@ def operation(sign: str, a: Typed, b: Typed, to: SparkType) -> str:
     doesn't fit."""
     sizes = (a.type.precision, a.type.scale, b.type.precision, b.type.scale, to.precision, to.scale)
     name = f"decimal_{_NAMES[sign]}_{'_'.join(map(str, sizes))}"
-    lost = f"v IS NULL AND {a.sql} IS NOT NULL AND {b.sql} IS NOT NULL"
+    # Operands may be subqueries, which DuckDB refuses inside of a lambda function.
+    both = f"{a.sql} IS NOT NULL AND {b.sql} IS NOT NULL"
     error = failing("NUMERIC_VALUE_OUT_OF_RANGE", f"a result is out of range for {to}", to)
-    return f"list_transform([{name}({a.sql}, {b.sql})], lambda v: CASE WHEN {lost} THEN {error} ELSE v END)[1]"
+    checked = f"CASE WHEN v.result IS NULL AND v.given THEN {error} ELSE v.result END"
+    made = f"{{'result': {name}({a.sql}, {b.sql}), 'given': {both}}}"
+    return f"list_transform([{made}], lambda v: {checked})[1]"
 
 
 def register(connection: Any, sql: str, known: set[str]) -> None:

@@ -64,10 +64,12 @@ def _moved(context: Context, sign: str, value: Typed, by: Typed) -> Typed:
     count = by if sign == "+" else ENTRIES["negative"].lower(context, [by])
     if by.type.name == "ym_interval":
         if value.type == DATE:
-            return ENTRIES["add_months"].lower(context, [value, Typed(INT, count.sql, count.throws)])
+            return ENTRIES["add_months"].lower(
+                context, [value, Typed(INT, count.sql, count.throws, constant=count.constant)]
+            )
         return _by_calendar(context, value, f"to_months({count.sql})", count)
     if value.type == DATE and by.type == _DAYS:
-        days = Typed(INT, f"CAST({count.sql} // {_DAY} AS INTEGER)", True)
+        days = Typed(INT, f"CAST({count.sql} // {_DAY} AS INTEGER)", True, constant=count.constant)
         return ENTRIES["date_add"].lower(context, [value, days])
     moment = cast(context, value, TIMESTAMP) if value.type == DATE else value
     by_clock = by.literal is not None and abs(int(by.literal)) < _DAY

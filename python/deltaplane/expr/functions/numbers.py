@@ -125,11 +125,15 @@ def _quotient(context: Context, args: list[Typed]) -> Typed:
         scale = max(6, a.type.scale + b.type.precision + 1)
         precision = a.type.precision - a.type.scale + b.type.scale + scale
         to = sized(precision, scale)
-        exact = _decimal_quotient(a, b, to) if precision <= MAX_PRECISION else operation("/", a, b, to)
+        fits = precision <= MAX_PRECISION
+        exact = _decimal_quotient(a, b, to) if fits else operation("/", a, b, to)
+        if not context.divisor_is_zero:
+            return made(to, exact, a, b, throws=not fits)
         return _divided(a, b, to, exact)
     a, b = _alike(context, "/", a, b)
     a, b = cast(context, a, DOUBLE), cast(context, b, DOUBLE)
-    return _divided(a, b, DOUBLE, f"({a.sql} / nullif({b.sql}, 0))")
+    quotient = f"({a.sql} / nullif({b.sql}, 0))"
+    return _divided(a, b, DOUBLE, quotient) if context.divisor_is_zero else made(DOUBLE, quotient, a, b)
 
 
 def unscaled(value: Typed) -> str:

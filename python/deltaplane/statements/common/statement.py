@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from deltaplane.commands.duckdb_engine import Memory
 from deltaplane.commands.rewriting import Settings
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Name, Syntax, Token
 from deltaplane.queries.cursor import unqualified
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.scopes import contains, rewritten
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Subquery, TableName
@@ -56,6 +58,7 @@ class Session:
 
     catalog: Catalog
     spark: SparkSession | None = None
+    memory: Memory | None = None
 
 
 def runs_tasks(spark: SparkSession) -> bool:
@@ -94,7 +97,7 @@ def commit_of(session: Session, *, dry_run: bool) -> CommitProperties | None:
 class Command(Protocol):
     """A parsed statement."""
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, session: Session) -> pa.Table | QueryResult:
         """Runs the statement; every statement returns a table."""
 
 

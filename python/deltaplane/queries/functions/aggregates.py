@@ -14,6 +14,7 @@ from deltaplane.expr.functions.decimals import operation
 from deltaplane.expr.functions.numbers import half_up, rescaled, unscaled
 from deltaplane.expr.typed import Context, Typed, mistyped
 from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkType, decimal
+from deltaplane.queries.functions.statistics import STATISTICS
 
 __all__ = ["AGGREGATES", "normal"]
 
@@ -98,7 +99,8 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
     bottom = f"CAST(nullif(count({each}){over}, 0) AS HUGEINT)"
     rounded = half_up(top, bottom, precision + _SUM_DIGITS + _AVERAGE_DIGITS)
     sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"
-    return Typed(to, rescaled(f"({rounded} * {sign})", to), throws=True)
+    # An average is no greater than the greatest value, so that it fits.
+    return Typed(to, rescaled(f"({rounded} * {sign})", to), value.throws, value.partial)
 
 
 def _extreme(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
@@ -126,6 +128,7 @@ def _any(context: Context, name: str, args: list[Typed], distinct: bool, over: s
 
 
 AGGREGATES: dict[str, Lowering] = {
+    **STATISTICS,
     "avg": _average,
     "bool_and": _all,
     "bool_or": _any,

@@ -8,7 +8,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.typed import Context, Typed, made, mistyped, refuse
 from deltaplane.expr.types import DOUBLE, INT, SparkType
-from deltaplane.queries.aggregates import AGGREGATES, normal
+from deltaplane.queries.functions.aggregates import AGGREGATES, normal
 from deltaplane.queries.syntax import Frame, Window
 
 __all__ = ["WINDOW_FUNCTIONS", "over"]

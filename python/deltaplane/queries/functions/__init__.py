@@ -1,0 +1,1 @@
+"""Functions of many rows: aggregates, windows, and generators of rows."""
