@@ -289,6 +289,14 @@ class ArrowSchema:
     def __arrow_c_schema__(self) -> object: ...
 
 @final
+class NewestVersion:
+    """The newest version of a table, which is asked for while rows are written; for
+    `WriteJob.begin`, once, in the same process."""
+
+    @staticmethod
+    def ask(location: str, options: Mapping[str, str] | None) -> NewestVersion | None: ...
+
+@final
 class WriteJob:
     """One write in three steps that may run on different machines.
 
@@ -303,6 +311,7 @@ class WriteJob:
         schema: Any,
         request: WriteRequest,
         ahead: bool = False,
+        newest: NewestVersion | None = None,
     ) -> WriteJob: ...
     def confirm(self) -> bool: ...
     @property

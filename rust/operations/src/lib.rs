@@ -42,6 +42,7 @@ pub mod file_inventory;
 pub mod file_list;
 pub mod file_sets;
 pub mod incoming;
+pub mod newest_version;
 pub mod optimize;
 pub mod panics;
 pub mod rewrite;

@@ -6,6 +6,7 @@ use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, WriteRequest};
 use deltaplane_operations::decimals::{self, Operator};
+use deltaplane_operations::newest_version::NewestVersion as Newest;
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::actions::PartitionValues;
@@ -21,6 +22,21 @@ use crate::snapshot::{Options, store};
 use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
 
+/// The newest version of a table, which is asked for in the background.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct NewestVersion(Newest);
+
+#[boundary]
+impl NewestVersion {
+    /// `None` if this process knows no commit of its own that a listing could begin with.
+    #[staticmethod]
+    #[pyo3(signature = (location, options))]
+    fn ask(location: &str, options: Options) -> Result<Option<Self>> {
+        let own = snapshot_cache::of(&store(location, options)?);
+        Ok(block_on(async { own.as_ref().and_then(Newest::ask) }).map(NewestVersion))
+    }
+}
+
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct WriteJob(Job);
@@ -28,19 +44,21 @@ pub(crate) struct WriteJob(Job);
 #[boundary]
 impl WriteJob {
     #[staticmethod]
-    #[pyo3(signature = (location, options, schema, request, ahead = false))]
+    #[pyo3(signature = (location, options, schema, request, ahead = false, newest = None))]
     fn begin(
         location: &str,
         options: Options,
         schema: Columns,
         request: Record<WriteRequest>,
         ahead: bool,
+        newest: Option<&NewestVersion>,
     ) -> Result<Self> {
         let store = store(location, options)?;
         let (own, schema) = (snapshot_cache::of(&store), from_arrow_schema(&schema.0)?);
-        let job = match ahead {
-            true => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
-            false => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
+        let job = match (newest, ahead) {
+            (Some(newest), _) => block_on(Job::begin_on(&store, own.as_ref(), &newest.0, schema, request.0)),
+            (None, true) => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
+            (None, false) => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
         };
         job.map(WriteJob)
     }

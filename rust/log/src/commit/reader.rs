@@ -155,7 +155,7 @@ impl Commit {
         Ok(commit)
     }
 
-    fn with(self, lines: FileLines) -> Self {
+    pub(crate) fn with(self, lines: FileLines) -> Self {
         match lines {
             FileLines::Retained => self,
             FileLines::Dropped => Commit {
