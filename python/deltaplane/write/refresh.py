@@ -1,15 +1,29 @@
-"""Moves an open table to the version that it has just committed. Knows no store and no command."""
+"""Work after a commit, which must not make the commit look failed or slow. Knows no store and no
+command."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from deltaplane import _native
 from deltaplane.exceptions import DeltaError
 
-__all__ = ["refresh_after_commit"]
+__all__ = ["bounded_after_commit", "refresh_after_commit"]
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def bounded_after_commit() -> Iterator[None]:
+    """Bounds the requests of this thread: once the store has failed for 5 s without a success, they
+    are errors instead of being repeated for `retry_timeout`."""
+    _native.begin_after_commit()
+    try:
+        yield
+    finally:
+        _native.end_after_commit()
 
 
 def refresh_after_commit(refresh: Callable[[], object]) -> None:
@@ -17,9 +31,11 @@ def refresh_after_commit(refresh: Callable[[], object]) -> None:
 
     The commit is durable: an error of the store here is logged, since an exception would make the
     commit look failed, and a caller that repeats it would write its rows twice. The object then
-    stays at its earlier version until its next refresh.
+    stays at its earlier version until its next refresh. A failing store is waited for as long as
+    after any commit.
     """
     try:
-        refresh()
+        with bounded_after_commit():
+            refresh()
     except DeltaError as e:
         _log.warning("the commit is safe, but the table's newest version can't be read now: %s", e)

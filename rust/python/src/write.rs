@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{DryRun, Protocols, WriteRequest};
+use deltaplane_log::{AFTER_COMMIT, DryRun, Protocols, WriteRequest};
 use deltaplane_operations::decimals::{self, Operator};
 use deltaplane_operations::newest_version::NewestVersion as Newest;
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::arrow_types::from_arrow_schema;
-use deltaplane_store::{block_on, finish_background as finish};
+use deltaplane_store::{begin_thread_limit, block_on, end_thread_limit, finish_background as finish};
 use futures::StreamExt;
 use pyo3::prelude::*;
 
@@ -111,6 +111,21 @@ impl WriteJob {
 #[boundary]
 pub(crate) fn finish_background(most_seconds: f64) -> Result<()> {
     finish(Duration::from_secs_f64(most_seconds.clamp(0.0, 3600.0)));
+    Ok(())
+}
+
+/// Bounds how long this thread waits for a failing store, as after a commit, until
+/// `end_after_commit` is called as often.
+#[boundary]
+pub(crate) fn begin_after_commit() -> Result<()> {
+    begin_thread_limit(AFTER_COMMIT);
+    Ok(())
+}
+
+/// Ends what `begin_after_commit` began.
+#[boundary]
+pub(crate) fn end_after_commit() -> Result<()> {
+    end_thread_limit();
     Ok(())
 }
 

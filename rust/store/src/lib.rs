@@ -32,7 +32,7 @@ pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;
 pub use options::Options;
 pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
-pub use retry_limit::with_retry_limit;
+pub use retry_limit::{begin_thread_limit, end_thread_limit, retry_limit, spawn_task, with_retry_limit};
 pub use runtime::{block_on, finish_background, handle, run_in_background};
 pub use session::{Session, open_in_session};
 pub use store::{Store, Upload};

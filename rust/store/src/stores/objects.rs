@@ -20,6 +20,7 @@ use crate::error;
 use crate::location::Location;
 use crate::options::Redactor;
 use crate::retry;
+use crate::stores::limited_parts;
 
 /// Size of a part of a multipart upload: S3 takes 10,000 parts, so files up to 80 GB, and asks
 /// for at least 5 MiB.
@@ -370,8 +371,8 @@ impl Backend for Objects {
 
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
         let path = self.file(key)?;
-        let writer =
-            BufWriter::with_capacity(Arc::clone(&self.store), path, PART_BYTES).with_max_concurrency(PARTS_IN_FLIGHT);
+        let writer = BufWriter::with_capacity(limited_parts::for_upload(&self.store), path, PART_BYTES)
+            .with_max_concurrency(PARTS_IN_FLIGHT);
         Ok(Box::new(Multipart {
             writer: Some(writer),
             redactor: Arc::clone(&self.redactor),
