@@ -21,8 +21,8 @@ from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.io import records
+from deltaplane.io.retry_limit import bounded_after_commit
 from deltaplane.properties import commit_request, file_request
-from deltaplane.write.refresh import bounded_after_commit
 
 __all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
 

@@ -4,26 +4,14 @@ command."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-from deltaplane import _native
 from deltaplane.exceptions import DeltaError
+from deltaplane.io.retry_limit import bounded_after_commit
 
-__all__ = ["bounded_after_commit", "refresh_after_commit"]
+__all__ = ["refresh_after_commit"]
 
 _log = logging.getLogger(__name__)
-
-
-@contextmanager
-def bounded_after_commit() -> Iterator[None]:
-    """Bounds the requests of this thread: once the store has failed for 5 s without a success, they
-    are errors instead of being repeated for `retry_timeout`."""
-    _native.begin_after_commit()
-    try:
-        yield
-    finally:
-        _native.end_after_commit()
 
 
 def refresh_after_commit(refresh: Callable[[], object]) -> None:

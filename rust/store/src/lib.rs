@@ -9,6 +9,7 @@ mod dry_run;
 mod error;
 mod external_files;
 mod length_check;
+mod limited_parts;
 mod limits;
 mod location;
 mod options;

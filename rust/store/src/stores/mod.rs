@@ -12,7 +12,6 @@ mod gcs;
 mod hdfs;
 mod hdfs_errors;
 mod http;
-mod limited_parts;
 mod local;
 mod local_dirs;
 mod local_draft;

@@ -17,10 +17,10 @@ use tokio::io::AsyncWriteExt;
 
 use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 use crate::error;
+use crate::limited_parts;
 use crate::location::Location;
 use crate::options::Redactor;
 use crate::retry;
-use crate::stores::limited_parts;
 
 /// Size of a part of a multipart upload: S3 takes 10,000 parts, so files up to 80 GB, and asks
 /// for at least 5 MiB.

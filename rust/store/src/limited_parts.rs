@@ -16,7 +16,7 @@ use object_store::{
 use crate::retry_limit::{self, RetryLimit};
 
 /// A store for one upload of the current work.
-pub(super) fn for_upload(store: &Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+pub(crate) fn for_upload(store: &Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
     let store = Arc::clone(store);
     match retry_limit::current() {
         Some(limit) => Arc::new(Limited { store, limit }),
