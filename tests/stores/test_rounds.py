@@ -287,7 +287,8 @@ def test_appending_by_a_group_writer(remote: Remote, hundred: str) -> None:
 
 
 def test_a_group_that_asked_for_the_newest_version_early_obeys_other_writers(remote: Remote, ten: str) -> None:
-    """Another writer's commits after the listing count: its application's version, its constraint."""
+    """Another writer's commits after the listing count: its application's version, its
+    constraint."""
     location = remote.upload(ten)
     other = other_handle(remote, location)
     meanwhile: list[Callable[[], object]] = []

@@ -177,7 +177,7 @@ impl WriteJob {
         WriteJob { plan, newest, fits }
     }
 
-    /// As [`begin`](Self::begin), on the answer of `newest`, which was asked for earlier: that saves
+    /// As [`begin`](Self::begin), on the answer of `newest`, which was asked for earlier and saves
     /// a listing. The store is asked again if the answer is of no use, or if this process has
     /// committed since, which `own` shows.
     ///

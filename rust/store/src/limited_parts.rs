@@ -1,5 +1,5 @@
-//! Uploads of work that has a retry limit: object_store sends their parts by tasks of its own, which
-//! would not have it.
+//! Uploads of work that has a retry limit: object_store sends their parts by tasks of its own,
+//! which would not have it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-"""Writes while the credentials of a session change, in a JVM of its own. Prints the results as JSON.
+"""Writes while the credentials of a session change, in a JVM of its own. Prints the results as
+JSON.
 
-The keys are Java's system properties, which `SystemPropertyCredentialsProvider` reads each time, or
-those of a role that a server of STS gives.
+The keys are Java's system properties, which `SystemPropertyCredentialsProvider` reads each time,
+or those of a role that a server of STS gives.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ class Sts:
 
 
 def test_an_assumed_role_whose_credentials_are_revoked(moto_server: S3Server, tmp_path: Path) -> None:
-    """S3A's own settings of a role; a server of STS on loopback gives the credentials. S3A's setting
-    of its address takes no port, so it is the AWS library's own."""
+    """S3A's own settings of a role; a server of STS on loopback gives the credentials. S3A's
+    setting of its address takes no port, so it is the AWS library's own."""
     sts = Sts(tmp_path / "revoked")
     with (
         forwarding(moto_server.endpoint, sts) as sts_endpoint,

@@ -1,5 +1,5 @@
-//! Reads commits of an object store by their names while the log is listed: that saves a round. Only
-//! the listing says which commits there are.
+//! Reads commits of an object store by their names while the log is listed, which saves a round.
+//! Only the listing says which commits there are.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
