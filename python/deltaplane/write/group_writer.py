@@ -403,8 +403,8 @@ class GroupWriter:
 
         Every attempt plans again, on the newest version: the first one on the version that was the
         newest when rows began to be written, if it was asked for. The files are reused if the new
-        plan requires exactly the same form; the core checks changes between plan and commit as for any
-        append.
+        plan requires exactly the same form; the core checks changes between plan and commit as
+        for any append.
         """
         plan = group[0].plan
         for _ in range(_MOST_ATTEMPTS):

@@ -1,11 +1,8 @@
 """Writers, a merger, readers and a streaming reader on one table behind a store that fails at
-random, and processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in the
-directory `tests`, runs one; `--proof` in place of the arguments writes docs/reliability/soak.json.
-
-With `--overwriting` before the arguments the store has a planted fault: it overwrites commits.
-
-At the end the table is read without faults: every acknowledged row is there once, no row twice, and
-a failed write is there as a whole or not at all. The stream has delivered every row once.
+random, and killed processes. `python -m stores.faults.soak [--overwriting] SECONDS SEED [LIBRARY]`,
+in the directory `tests`, runs one; `--proof` writes docs/reliability/soak.json. At the end, without
+faults, acknowledged rows are there once, no row twice, failed writes as a whole or not at all. The
+stream has delivered every row once. `--overwriting` plants a store that overwrites commits.
 """
 
 from __future__ import annotations
