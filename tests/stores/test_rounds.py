@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltaplane import DeltaTable, GroupWriter, _native, write_deltalake
-from deltaplane.exceptions import ConstraintViolationError
+from deltaplane import CommitProperties, DeltaTable, GroupWriter, Transaction, _native, write_deltalake
+from deltaplane.exceptions import ConstraintViolationError, MetadataChangedException
 from deltaplane.io import records
 from deltaplane.table.follow import limits, tail_request
 from stores.forwarding import Answer, Request, forwarding
@@ -277,10 +277,47 @@ def test_an_append_to_a_table_that_was_made_again_is_planned_on_the_new_one(remo
 def test_appending_by_a_group_writer(remote: Remote, hundred: str) -> None:
     location = remote.upload(hundred)
     with GroupWriter(location, storage_options=remote.options) as writer:
+        # Applications' versions are in the checkpoint, which is read once.
+        writer.append(rows(60_000, 10), ("a", 0))
+        numbers = iter(range(1, 4))
+        # The listing beside the data file, the commit, then its tag beside the checksum.
+        for _ in range(3):
+            assert_within(remote, 3, 5, lambda: writer.append(rows(70_000, 10), ("a", next(numbers))))
+    assert remote.open(location).count() == 105 * 100 + 40
+
+
+def test_a_group_that_asked_for_the_newest_version_early_obeys_other_writers(remote: Remote, ten: str) -> None:
+    """Another writer's commits after the listing count: its application's version, its
+    constraint."""
+    location = remote.upload(ten)
+    other = other_handle(remote, location)
+    meanwhile: list[Callable[[], object]] = []
+
+    def data(first: int) -> Iterator[pa.RecordBatch]:
+        yield from rows(first, 10).to_batches()
+        # The listing began before the first batch was asked for; it ends before this commit.
+        time.sleep(1)
+        meanwhile.pop()()
+
+    def stream(first: int) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(rows(0, 1).schema, data(first))
+
+    def loads_for_the_application() -> None:
+        properties = CommitProperties(app_transactions=[Transaction("a", 5)])
+        write_deltalake(other, rows(80_000, 1), mode="append", commit_properties=properties)
+
+    with GroupWriter(location, storage_options=remote.options) as writer:
         writer.append(rows(60_000, 10))
-        # The data file, the listing, the commit, then its tag beside the checksum.
-        assert_within(remote, 4, 5, lambda: writer.append(rows(70_000, 10)))
-    assert remote.open(location).count() == 105 * 100 + 20
+        meanwhile.append(loads_for_the_application)
+        assert writer.append(stream(70_000), ("a", 5)).skipped == "txn"
+        assert writer.append(rows(70_000, 10), ("a", 6)).version == 12
+        meanwhile.append(lambda: other.alter.add_constraint({"small": "id < 100000"}))
+        with pytest.raises(MetadataChangedException):
+            writer.append(stream(100_000))
+        with pytest.raises(ConstraintViolationError):
+            writer.append(rows(100_000, 10))
+        assert writer.append(rows(90_000, 10)).version == 14
+    assert remote.open(location).count() == 10 * 2000 + 10 + 1 + 10 + 10
 
 
 def test_an_idle_stream_asks_for_the_next_commit_alone(remote: Remote, ten: str) -> None:
@@ -346,11 +383,34 @@ def test_compacting(
 @pytest.mark.parametrize("table", ["ten", "hundred"])
 def test_history_and_vacuum(remote: Remote, request: pytest.FixtureRequest, table: str) -> None:
     location = remote.upload(request.getfixturevalue(table))
-    # The hint beside a listing, the commits, another listing, commits before the checkpoint.
-    assert_within(remote, 4, 15, lambda: remote.open(location).history(10))
+    # The hint beside a listing, the commits, then another listing beside commits before the
+    # checkpoint.
+    assert_within(remote, 3, 15, lambda: remote.open(location).history(10))
+    assert_within(remote, 2, 9, lambda: remote.open(location).history(10))
+    assert_within(remote, 2, 60, lambda: remote.open(location).history(60))
     opened = remote.open(location)
     # It reads nothing from a cache.
     assert_within(remote, 4, 15, lambda: opened.vacuum(dry_run=True))
+
+
+def test_a_history_is_what_the_log_lists(remote: Remote, ten: str) -> None:
+    """Commits that are read before they are listed, or were read by opening the table, count only
+    if the listing shows them unchanged."""
+    location = remote.upload(ten)
+    opened = remote.open(location)
+    known = opened.history()
+    assert [entry["version"] for entry in known] == list(range(9, -1, -1))
+    opened.create_checkpoint()
+    write_deltalake(opened, rows(60_000, 10), mode="append")
+    fresh = other_handle(remote, location)
+    assert [entry["version"] for entry in fresh.history(4)] == [10, 9, 8, 7]
+    assert fresh.history()[1:] == known == DeltaTable.history_of(location, None, remote.options)[1:]
+    store = _native.RawStore.open(location, remote.options)
+    store.delete_all([f"_delta_log/{version:020}.json" for version in (0, 1)])
+    assert [entry["version"] for entry in fresh.history()] == list(range(10, 1, -1))
+    changed = store.read("_delta_log/00000000000000000010.json").replace(b'"WRITE"', b'"write"')
+    store.put("_delta_log/00000000000000000010.json", changed)
+    assert [entry["operation"] for entry in fresh.history(2)] == ["write", "WRITE"]
 
 
 def test_a_second_table_opens_no_connection(remote: Remote, ten: str) -> None:

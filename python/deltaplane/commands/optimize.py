@@ -21,6 +21,7 @@ from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.io import records
+from deltaplane.io.retry_limit import bounded_after_commit
 from deltaplane.properties import commit_request, file_request
 
 __all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
@@ -109,12 +110,14 @@ def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
     """Joins small files in the partitions that the newest commit wrote to
     (`delta.autoOptimize.autoCompact`).
 
-    The commit is already durable: failures are logged, and the next commit tries again.
+    The commit is already durable: failures are logged, a store that fails for some seconds is given
+    up, and the next commit tries again.
     """
     try:
-        snapshot = newest()
-        if snapshot.auto_compacts:
-            optimize(Target(snapshot.location, snapshot), Layout(auto_min_files=_SMALL_FILES), Settings())
+        with bounded_after_commit():
+            snapshot = newest()
+            if snapshot.auto_compacts:
+                optimize(Target(snapshot.location, snapshot), Layout(auto_min_files=_SMALL_FILES), Settings())
     except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
         _log.warning("small files couldn't be put together after the commit: %s", e)
 

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import math
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -65,6 +66,8 @@ _MOST_ATTEMPTS = 20
 _MOST_PLANS = 10
 # Maximum number of cached schemas: more than an application uses, unless it generates them.
 _PLANS_KEPT = 64
+# How long an answer about the newest version serves the appends that begin after the first one.
+_ASKED_SECONDS = 1.0
 _LONG = 1 << 63
 
 
@@ -220,6 +223,7 @@ class GroupWriter:
             raise InvalidArgumentError(f"max_delay_seconds is a number of seconds from 0 on, not {max_delay_seconds!r}")
         self._process_id = os.getpid()
         self._plans: dict[bytes, _Plan] = {}
+        self._asked: tuple[float, _native.NewestVersion] | None = None
         self._callers: LeaderBatcher[_Ready, _Outcome] = LeaderBatcher(
             self._commit, bounds.next_group, bounds.are_met_by, _count("max_waiting", max_waiting), max_delay_seconds
         )
@@ -310,6 +314,7 @@ class GroupWriter:
 
     def _append_once(self, reader: pa.RecordBatchReader, transaction: Transaction | None) -> WriteResult:
         plan, is_new = self._plan_of(reader.schema)
+        self._ask_newest()
         try:
             adds = write_rows(self._location, self._options, plan.spec, reader)
         except _REFUSALS as e:
@@ -348,6 +353,19 @@ class GroupWriter:
         self._plans[key] = plan
         return plan, True
 
+    def _ask_newest(self) -> None:
+        """Asks for the newest version while rows are written, which saves the commit a request's
+        time. While a group is committed the answer would be outdated."""
+        asked, now = self._asked, time.monotonic()
+        if self._callers.is_processing or (asked is not None and now - asked[0] < _ASKED_SECONDS):
+            return
+        newest = _native.NewestVersion.ask(self._location, self._options)
+        self._asked = None if newest is None else (now, newest)
+
+    def _take_newest(self) -> _native.NewestVersion | None:
+        asked, self._asked = self._asked, None
+        return None if asked is None else asked[1]
+
     def _is_outdated(self, plan: _Plan) -> bool:
         try:
             outdated = self._begin(plan.schema).spec != plan.spec
@@ -359,8 +377,10 @@ class GroupWriter:
 
     # --- one commit, for a whole group --------------------------------------------------------------------------------
 
-    def _begin(self, schema: pa.Schema, group: Sequence[_Ready] = ()) -> _native.WriteJob:
-        """Plans a commit of this group on the newest version."""
+    def _begin(
+        self, schema: pa.Schema, group: Sequence[_Ready] = (), newest: _native.NewestVersion | None = None
+    ) -> _native.WriteJob:
+        """Plans a commit of this group on the newest version, which may have been asked for."""
         commit = self._request.commit
         if group:
             done = [append.transaction for append in group if append.transaction is not None]
@@ -369,7 +389,7 @@ class GroupWriter:
                 commit_info={**commit.commit_info, "groupedAppends": len(group)},
             )
         request = self._request.with_fields(commit=commit)
-        return _native.WriteJob.begin(self._location, self._options, schema, request)
+        return _native.WriteJob.begin(self._location, self._options, schema, request, newest=newest)
 
     def _commit(self, group: Sequence[_Ready]) -> list[_Outcome]:
         left = list(group)
@@ -381,14 +401,15 @@ class GroupWriter:
         """Commits the group without the appends whose application version is already committed,
         which are removed from it.
 
-        Every attempt plans again, on the newest version. The files are reused if the new plan
-        requires exactly the same form; the core checks changes between plan and commit as for any
-        append.
+        Every attempt plans again, on the newest version: the first one on the version that was the
+        newest when rows began to be written, if it was asked for. The files are reused if the new
+        plan requires exactly the same form; the core checks changes between plan and commit as
+        for any append.
         """
         plan = group[0].plan
         for _ in range(_MOST_ATTEMPTS):
             try:
-                job = self._begin(plan.schema, group)
+                job = self._begin(plan.schema, group, self._take_newest())
                 if job.skip is not None:
                     self._take_out_done(group)
                     if not group:

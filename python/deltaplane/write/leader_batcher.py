@@ -80,6 +80,11 @@ class LeaderBatcher(Generic[Item, Result]):
         """The number of items that wait for a group."""
         return len(self._queue)
 
+    @property
+    def is_processing(self) -> bool:
+        """Whether a caller processes a group, or waits for more items of one."""
+        return self._leader is not None
+
     @contextmanager
     def admit(self) -> Iterator[None]:
         """Admits the caller, which may then submit items; `close` waits until all callers have

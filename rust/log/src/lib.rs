@@ -52,7 +52,7 @@ pub use table_schema::{TableField, TableSchema};
 pub use transaction::dry_run::DryRun;
 pub use transaction::{AFTER_COMMIT, Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{
-    FileTarget, PlannedWrite, WritePlan, create_table, plan_append_ahead, plan_write, plan_write_after,
+    FileTarget, PlannedWrite, WritePlan, create_table, plan_append_ahead, plan_write, plan_write_after, plan_write_on,
 };
 pub use write::request::{
     CommitRequest, FileRequest, IncomingRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest,

@@ -43,6 +43,8 @@ mod hygiene;
 mod log_files;
 #[path = "table/made_of_rows.rs"]
 mod made_of_rows;
+#[path = "table/object_store.rs"]
+mod object_store;
 #[path = "table/parts.rs"]
 mod parts;
 #[path = "table/probe.rs"]

@@ -35,6 +35,10 @@
 pub mod add_view;
 pub mod c_stream;
 pub mod changes;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "helpers of tests fail by it")]
+#[path = "../../store/tests/contract/counted.rs"]
+mod counted;
 pub mod decimals;
 pub mod error_classes;
 pub mod event_buffer;
@@ -42,6 +46,7 @@ pub mod file_inventory;
 pub mod file_list;
 pub mod file_sets;
 pub mod incoming;
+pub mod newest_version;
 pub mod optimize;
 pub mod panics;
 pub mod rewrite;

@@ -2,7 +2,7 @@
 //! files can be made in any process ([`write_files`]); committed on the driver.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::DataType;
@@ -12,7 +12,7 @@ use deltaplane_data::{
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
     Committed, DryRun, FileTarget, PlannedWrite, Snapshot, TableSchema, WriteMode, WritePlan, WriteRequest, now_ms,
-    plan_append_ahead, plan_write_after,
+    plan_append_ahead, plan_write_after, plan_write_on,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::deletion_vectors::num_records;
@@ -27,8 +27,8 @@ use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::task::JoinHandle;
 
+use crate::newest_version::NewestVersion;
 use crate::snapshot_cache;
 
 /// What writers of files must know, in a form that travels to any machine.
@@ -150,11 +150,10 @@ fn parse_codec(text: &str) -> Result<Compression> {
 pub struct WriteJob {
     plan: WritePlan,
     /// The newest version, which is being asked for, where the plan was made ahead of it.
-    newest: Mutex<Option<Newest>>,
+    newest: Option<NewestVersion>,
+    /// Whether the plan fits it, once that is known.
+    fits: OnceLock<bool>,
 }
-
-/// `None` if only opening the table can tell it.
-type Newest = JoinHandle<Result<Option<Snapshot>>>;
 
 impl WriteJob {
     /// Checks a write of rows with this schema. `own` is a snapshot that this process has of the
@@ -170,10 +169,40 @@ impl WriteJob {
         request: WriteRequest,
     ) -> Result<Self> {
         let plan = plan_write_after(store, own, schema, request).await?;
-        Ok(WriteJob {
-            plan,
-            newest: Mutex::default(),
-        })
+        Ok(Self::of(plan, None))
+    }
+
+    fn of(plan: WritePlan, newest: Option<NewestVersion>) -> Self {
+        let fits = OnceLock::new();
+        WriteJob { plan, newest, fits }
+    }
+
+    /// As [`begin`](Self::begin), on the answer of `newest`, which was asked for earlier and saves
+    /// a listing. The store is asked again if the answer is of no use, or if this process has
+    /// committed since, which `own` shows.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub async fn begin_on(
+        store: &Store,
+        own: Option<&Snapshot>,
+        newest: &NewestVersion,
+        schema: StructType,
+        request: WriteRequest,
+    ) -> Result<Self> {
+        let follows = |told: &Snapshot| {
+            own.is_none_or(|own| {
+                own.version() <= told.version() && own.state().metadata().id == told.state().metadata().id
+            })
+        };
+        // A store that failed is asked again, and says why.
+        if let Ok(Some(told)) = newest.answer().await
+            && follows(&told)
+            && let Some(plan) = plan_write_on(&told, schema.clone(), request.clone()).await?
+        {
+            return Ok(Self::of(plan, None));
+        }
+        Self::begin(store, own, schema, request).await
     }
 
     /// As [`begin`](Self::begin), for a caller that can write the rows again: an append to a table
@@ -192,12 +221,7 @@ impl WriteJob {
         if let Some(own) = own
             && let Ok(Some(plan)) = plan_append_ahead(own, schema.clone(), request.clone()).await
         {
-            let own = own.clone();
-            let newest = tokio::spawn(async move { own.newest_after_own().await });
-            return Ok(WriteJob {
-                plan,
-                newest: Mutex::new(Some(newest)),
-            });
+            return Ok(Self::of(plan, Some(NewestVersion::asked(own))));
         }
         Self::begin(store, own, schema, request).await
     }
@@ -208,15 +232,15 @@ impl WriteJob {
     /// # Errors
     /// Errors of the store while the newest version was asked for.
     pub async fn confirm(&self) -> Result<bool> {
-        let asked = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(newest) = asked else { return Ok(true) };
-        let newest = newest.await;
-        let newest =
-            newest.map_err(|e| Error::internal(format!("asking for the newest version was cut short: {e}")))?;
-        Ok(match newest? {
+        let Some(newest) = &self.newest else { return Ok(true) };
+        if let Some(fits) = self.fits.get() {
+            return Ok(*fits);
+        }
+        let fits = match newest.answer().await? {
             Some(newest) => self.planned()?.move_to(newest),
             None => false,
-        })
+        };
+        Ok(*self.fits.get_or_init(|| fits))
     }
 
     /// Why nothing is to be written, if so.

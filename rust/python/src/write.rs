@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{DryRun, Protocols, WriteRequest};
+use deltaplane_log::{AFTER_COMMIT, DryRun, Protocols, WriteRequest};
 use deltaplane_operations::decimals::{self, Operator};
+use deltaplane_operations::newest_version::NewestVersion as Newest;
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::arrow_types::from_arrow_schema;
-use deltaplane_store::{block_on, finish_background as finish};
+use deltaplane_store::{begin_thread_limit, block_on, end_thread_limit, finish_background as finish};
 use futures::StreamExt;
 use pyo3::prelude::*;
 
@@ -21,6 +22,21 @@ use crate::snapshot::{Options, store};
 use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
 
+/// The newest version of a table, which is asked for in the background.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct NewestVersion(Newest);
+
+#[boundary]
+impl NewestVersion {
+    /// `None` if this process knows no commit of its own that a listing could begin with.
+    #[staticmethod]
+    #[pyo3(signature = (location, options))]
+    fn ask(location: &str, options: Options) -> Result<Option<Self>> {
+        let own = snapshot_cache::of(&store(location, options)?);
+        Ok(block_on(async { own.as_ref().and_then(Newest::ask) }).map(NewestVersion))
+    }
+}
+
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct WriteJob(Job);
@@ -28,19 +44,21 @@ pub(crate) struct WriteJob(Job);
 #[boundary]
 impl WriteJob {
     #[staticmethod]
-    #[pyo3(signature = (location, options, schema, request, ahead = false))]
+    #[pyo3(signature = (location, options, schema, request, ahead = false, newest = None))]
     fn begin(
         location: &str,
         options: Options,
         schema: Columns,
         request: Record<WriteRequest>,
         ahead: bool,
+        newest: Option<&NewestVersion>,
     ) -> Result<Self> {
         let store = store(location, options)?;
         let (own, schema) = (snapshot_cache::of(&store), from_arrow_schema(&schema.0)?);
-        let job = match ahead {
-            true => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
-            false => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
+        let job = match (newest, ahead) {
+            (Some(newest), _) => block_on(Job::begin_on(&store, own.as_ref(), &newest.0, schema, request.0)),
+            (None, true) => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
+            (None, false) => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
         };
         job.map(WriteJob)
     }
@@ -93,6 +111,21 @@ impl WriteJob {
 #[boundary]
 pub(crate) fn finish_background(most_seconds: f64) -> Result<()> {
     finish(Duration::from_secs_f64(most_seconds.clamp(0.0, 3600.0)));
+    Ok(())
+}
+
+/// Bounds how long this thread waits for a failing store, as after a commit, until
+/// `end_after_commit` is called as often.
+#[boundary]
+pub(crate) fn begin_after_commit() -> Result<()> {
+    begin_thread_limit(AFTER_COMMIT);
+    Ok(())
+}
+
+/// Ends what `begin_after_commit` began.
+#[boundary]
+pub(crate) fn end_after_commit() -> Result<()> {
+    end_thread_limit();
     Ok(())
 }
 

@@ -43,6 +43,19 @@ pub(crate) fn from_build(e: &object_store::Error, redactor: &Redactor) -> Error 
     ))
 }
 
+/// Whether the answer of a refused request says that its credentials are no longer valid. AWS
+/// reports that with the status of a malformed request.
+pub(crate) fn says_credentials_ended(answer: &str) -> bool {
+    const ENDED: &[&str] = &[
+        "ExpiredToken",
+        "TokenRefreshRequired",
+        "UnrecognizedClient",
+        "InvalidToken",
+        "RequestExpired",
+    ];
+    ENDED.iter().any(|name| answer.contains(name))
+}
+
 fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
     use object_store::Error as E;
     const DENIED: &str = "the store refused access; check credentials, rights and the bucket's or container's name";
@@ -70,6 +83,10 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
             ),
             // S3's name for a request whose bytes came too slowly: repeating it helps.
             Some(400 | 408) if detail.contains("RequestTimeout") => (Kind::StoreUnavailable, unavailable(e)),
+            Some(400) if says_credentials_ended(detail) => (
+                Kind::StoreDenied,
+                "the store says that the credentials have expired; give new ones, or a credential_provider that renews them (tasks of Spark have those with which their job began)",
+            ),
             Some(400) => (
                 Kind::InvalidArgument,
                 "the store called the request malformed; check region, endpoint and credentials",
@@ -219,6 +236,14 @@ mod tests {
             let e = generic(&format!("Server returned non-2xx status code: {status} X: body"));
             assert_eq!(from_object_store(&e, &Redactor::default()).kind(), kind, "{status}");
         }
+    }
+
+    #[test]
+    fn expired_credentials_are_a_refusal() {
+        let text = "status code: 400 Bad Request: <Error><Code>ExpiredToken</Code></Error>";
+        let e = from_object_store(&generic(text), &Redactor::default());
+        assert_eq!(e.kind(), Kind::StoreDenied);
+        assert!(e.message().contains("expired"), "{e}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 use crate::per_process::PerProcess;
+use crate::retry_limit::with_thread_limit;
 
 static CURRENT: PerProcess<Runtime> = PerProcess::new(build, Runtime::shutdown_background);
 
@@ -38,6 +39,7 @@ fn build() -> Runtime {
 /// table itself; not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let _waits = Waiting::begin();
+    let future = with_thread_limit(future);
     match Handle::try_current() {
         Ok(_) => tokio::task::block_in_place(|| current().block_on(future)),
         Err(_) => current().block_on(future),

@@ -1,9 +1,8 @@
 """Writers, a merger, readers and a streaming reader on one table behind a store that fails at
-random, and processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]`, in the
-directory `tests`, runs one; `--proof` in place of the arguments writes docs/reliability/soak.json.
-
-At the end the table is read without faults: every acknowledged row is there once, no row twice, and
-a failed write is there as a whole or not at all. The stream has delivered every row once.
+random, and killed processes. `python -m stores.faults.soak [--overwriting] SECONDS SEED [LIBRARY]`,
+in the directory `tests`, runs one; `--proof` writes docs/reliability/soak.json. At the end, without
+faults, acknowledged rows are there once, no row twice, failed writes as a whole or not at all. The
+stream has delivered every row once. `--overwriting` plants a store that overwrites commits.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from stores import proofs
 from stores.forwarding import Answer, Request, forwarding
-from stores.servers import versitygw
+from stores.servers import StoreServer, versitygw
 
 TESTS = Path(__file__).resolve().parents[2]
 # A batch is this number of rows: a batch with fewer ones is torn.
@@ -72,6 +72,32 @@ def faulty(chance: random.Random, lock: threading.Lock, counts: Counter[str]) ->
         return answer
 
     return serve
+
+
+def overwriting(server: StoreServer, serve: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+    """The planted fault: the store ignores `If-None-Match` of commits, so that a commit replaces
+    another writer's of the same version. The header is signed, so the object is put by a request of
+    this process."""
+    import boto3
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=server.options["AWS_ENDPOINT_URL"],
+        region_name=server.options["AWS_REGION"],
+        aws_access_key_id=server.options["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=server.options["AWS_SECRET_ACCESS_KEY"],
+    )
+
+    def put(request: Request) -> Answer:
+        bucket, _, key = request.path.partition("?")[0].lstrip("/").partition("/")
+        tag = client.put_object(Bucket=bucket, Key=key, Body=request.body)["ETag"]
+        return Answer(200, [("ETag", tag)], b"")
+
+    def overwrite(request: Request, ask: Callable[[], Answer]) -> Answer | None:
+        is_commit = request.command == "PUT" and re.search(r"_delta_log/\d{20}\.json$", request.path)
+        return serve(request, (lambda: put(request)) if is_commit else ask)
+
+    return overwrite
 
 
 _FAULTS = ("throttle", "timeout", "drop before", "drop after", "fail after", "late", "break body", "cut body")
@@ -216,8 +242,9 @@ class Score:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-def soak(scratch: Path, seconds: float, seed: int, library: str = "deltaplane") -> Score:
-    """Runs all roles for a time, kills a writer now and then, and judges the table."""
+def soak(scratch: Path, seconds: float, seed: int, library: str = "deltaplane", *, overwrites: bool = False) -> Score:
+    """Runs all roles for a time, kills a writer now and then, and judges the table. With
+    `overwrites` the store has the planted fault."""
     from deltaplane import DeltaTable, write_deltalake
 
     chance, lock, score = random.Random(seed), threading.Lock(), Score()
@@ -226,7 +253,9 @@ def soak(scratch: Path, seconds: float, seed: int, library: str = "deltaplane") 
         table = f"s3://soak/{library}"
         empty = _batch(0).slice(0, 0)
         write_deltalake(table, empty, storage_options=server.options)
-        with forwarding(server.options["AWS_ENDPOINT_URL"], faulty(random.Random(seed), lock, score.faults)) as proxy:
+        serve = faulty(random.Random(seed), lock, score.faults)
+        serve = overwriting(server, serve) if overwrites else serve
+        with forwarding(server.options["AWS_ENDPOINT_URL"], serve) as proxy:
             options = {**server.options, "AWS_ENDPOINT_URL": proxy, "timeout": "1s", "retry_timeout": "20s"}
             lines = _run(library, table, options, seconds, chance, score, scratch)
         rows = DeltaTable(table, storage_options=server.options).to_pyarrow_table()
@@ -368,10 +397,11 @@ def main(arguments: list[str]) -> None:
     elif arguments[0] == "--proof":
         proof()
     else:
-        seconds, seed = float(arguments[0]), int(arguments[1])
-        library = arguments[2] if len(arguments) > 2 else "deltaplane"
+        overwrites = arguments[0] == "--overwriting"
+        seconds, seed, *libraries = arguments[1:] if overwrites else arguments
+        library = libraries[0] if libraries else "deltaplane"
         with tempfile.TemporaryDirectory() as scratch:
-            print(soak(Path(scratch), seconds, seed, library))
+            print(soak(Path(scratch), float(seconds), int(seed), library, overwrites=overwrites))
 
 
 if __name__ == "__main__":

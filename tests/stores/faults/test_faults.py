@@ -3,17 +3,23 @@ what stays open is an error that says so. Each case has a real server behind a p
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deltaplane import DeltaTable, _native, write_deltalake
+from deltaplane import DeltaTable, GroupWriter, _native, write_deltalake
 from deltaplane._native import RawStore
+from deltaplane.copying import copy_into
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreUnavailableError, TableNotFoundError
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import StoreServer, versitygw
@@ -21,7 +27,8 @@ from stores.servers import StoreServer, versitygw
 COMMIT, DATA, LISTING = r"_delta_log/\d{20}\.json$", r"\.parquet$", r"list-type=2"
 # Longest time between a commit's PUT and the command's end while the store fails: its limit of 5 s,
 # a pause between two requests, and a busy machine's delays.
-AFTER_COMMIT_SECONDS = 15
+AFTER_COMMIT_SECONDS = 12
+PART = r"\?part$"
 Fail = Callable[[Callable[[], Answer]], Answer | None]
 
 
@@ -91,6 +98,28 @@ class Rule:
 
 
 @dataclass
+class AfterCommit(Rule):
+    """Passes the commit of a version on; later requests that match fail."""
+
+    version: int = 3
+    committed: float | None = None
+
+    def applies(self, request: Request) -> bool:
+        if self.committed is not None:
+            return super().applies(request)
+        if request.command == "PUT" and request.path.endswith(f"_delta_log/{self.version:020}.json"):
+            self.committed = time.monotonic()
+        return False
+
+    def seconds_since_commit(self) -> float:
+        assert self.committed is not None
+        return time.monotonic() - self.committed
+
+
+UNAVAILABLE = refused(503, "SlowDown")
+
+
+@dataclass
 class Faults:
     """The rule of the current test."""
 
@@ -107,9 +136,11 @@ class Faults:
 
 
 def replace_path(request: Request) -> Request:
-    """The request with its path alone, or with its query if it is a listing."""
+    """The request with its path alone, with its query if it is a listing, and marked if it puts a
+    part of a large object."""
     path, _, query = request.path.partition("?")
-    return replace(request, path=query if "list-type" in query else path)
+    part = "?part" if "partNumber=" in query else ""
+    return replace(request, path=query if "list-type" in query else path + part)
 
 
 @dataclass(frozen=True)
@@ -303,29 +334,103 @@ def test_a_commit_returns_soon_if_the_store_fails_after_it(
     else:
         last = 3
     opened = DeltaTable(table, storage_options=remote.options)
-    committed: list[float] = []
-
-    class AfterCommit(Rule):
-        """Passes the commit on; every later request fails."""
-
-        def applies(self, request: Request) -> bool:
-            return bool(committed) or (
-                request.command == "PUT" and re.search(rf"000{last}\.json$", request.path) is not None
-            )
-
-    def fail(ask: Callable[[], Answer]) -> Answer | None:
-        if committed:
-            return refused(503, "SlowDown")(ask)
-        answer = ask()
-        committed.append(time.monotonic())
-        return answer
-
-    remote.faults.rule = AfterCommit("*", "", fail)
+    remote.faults.rule = rule = AfterCommit("*", "", UNAVAILABLE, times=10**9, version=last)
     COMMANDS[command](opened)
-    seconds = time.monotonic() - committed[0]
+    seconds = rule.seconds_since_commit()
     remote.faults.rule = None
     assert seconds < AFTER_COMMIT_SECONDS, seconds
     assert DeltaTable(table, storage_options=remote.server.options).version() == last
+
+
+def many_files(remote: Remote) -> DeltaTable:
+    """A table of 60 files whose next commit is followed by compaction."""
+    location = f"s3://faults/t{time.monotonic_ns()}"
+    options = remote.server.options
+    write_deltalake(
+        location,
+        rows(0, 1),
+        storage_options=options,
+        configuration={"delta.autoOptimize.autoCompact": "auto", "delta.checkpointInterval": "1000"},
+    )
+    with GroupWriter(location, storage_options=options, max_appends=59, max_delay_seconds=60) as writer:
+        with ThreadPoolExecutor(59) as pool:
+            done = list(pool.map(writer.append, [rows(number, 1) for number in range(1, 60)]))
+    assert {result.version for result in done} == {1}
+    return DeltaTable(location, storage_options=remote.options)
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "pattern"),
+    [
+        ("append", "*", ""),
+        ("append", "GET", DATA),
+        ("append", "PUT", DATA),
+        ("append", "PUT", COMMIT),
+        ("merge", "*", ""),
+        ("merge", "PUT", COMMIT),
+    ],
+)
+def test_compaction_after_a_commit_ends_soon_if_the_store_fails(
+    remote: Remote, command: str, method: str, pattern: str
+) -> None:
+    remote.faults.rule = None
+    opened = many_files(remote)
+    _native.finish_background(60)
+    remote.faults.rule = rule = AfterCommit(method, pattern, UNAVAILABLE, times=10**9, version=2)
+    if command == "append":
+        assert write_deltalake(opened, rows(60, 1), mode="append").version == 2
+    else:
+        merger = opened.merge(rows(59, 2), "t.id = s.id", source_alias="s", target_alias="t")
+        merger.when_matched_update_all().when_not_matched_insert_all().execute()
+    seconds = rule.seconds_since_commit()
+    assert rule.hits > 1
+    remote.faults.rule = None
+    assert seconds < AFTER_COMMIT_SECONDS, seconds
+    assert ids(opened.table_uri, remote.server.options) == list(range(61))
+
+
+def test_copy_into_returns_soon_if_the_store_fails_after_its_commit(remote: Remote, table: str, tmp_path: Path) -> None:
+    pq.write_table(rows(300), tmp_path / "new.parquet")
+    opened = DeltaTable(table, storage_options=remote.options)
+    remote.faults.rule = rule = AfterCommit("*", "", UNAVAILABLE, times=10**9)
+    assert copy_into(opened, str(tmp_path), "parquet").version == 3
+    seconds = rule.seconds_since_commit()
+    assert rule.hits > 1
+    remote.faults.rule = None
+    assert seconds < AFTER_COMMIT_SECONDS, seconds
+    assert ids(table, remote.server.options) == list(range(400))
+    assert copy_into(opened, str(tmp_path), "parquet").version is None
+
+
+def test_a_commit_returns_soon_if_parts_of_its_checkpoint_fail(remote: Remote, tmp_path: Path) -> None:
+    """A checkpoint of more than 8 MiB is put in parts, by tasks of the HTTP library."""
+    local = tmp_path / "t"
+    write_deltalake(local, rows(0), configuration={"delta.checkpointInterval": "2"})
+    log = local / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    add = next(line["add"] for line in first if "add" in line)
+    drawn = random.Random(5)
+    adds = [
+        {"add": {**add, "path": f"{number}.parquet", "tags": {"text": drawn.randbytes(75_000).hex()}}}
+        for number in range(400)
+    ]
+    location = f"s3://faults/t{time.monotonic_ns()}"
+    store = RawStore.open(location, remote.server.options)
+    info = next(line for line in first if "commitInfo" in line)
+    second = [{"commitInfo": {**info["commitInfo"], "txnId": "second"}}, *adds]
+    for file in local.rglob("*"):
+        if file.is_file() and file.suffix != ".crc":
+            store.put(file.relative_to(local).as_posix(), file.read_bytes())
+    store.put("_delta_log/" + f"{1:020}.json", "\n".join(map(json.dumps, second)).encode())
+    remote.faults.rule = rule = AfterCommit("PUT", PART, UNAVAILABLE, times=10**9, version=2)
+    assert write_deltalake(location, rows(100), mode="append", storage_options=remote.options).version == 2
+    seconds = rule.seconds_since_commit()
+    assert rule.hits > 1
+    remote.faults.rule = None
+    # The checkpoint is sorted and encoded before its first part fails.
+    assert seconds < AFTER_COMMIT_SECONDS + 3, seconds
+    assert DeltaTable(location, storage_options=remote.server.options).version() == 2
+    assert not [name for name, *_ in store.list_all("_delta_log") if ".checkpoint" in name]
 
 
 def test_a_commit_returns_soon_if_the_store_is_silent_after_it(remote: Remote, table: str) -> None:

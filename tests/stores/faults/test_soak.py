@@ -26,3 +26,12 @@ def test_faults_and_kills_cost_no_row(tmp_path: Path) -> None:
     assert score.streamed, score
     assert score.kills, score
     assert sum(score.faults.values()) > score.faults["none"], score
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_store_that_overwrites_commits_is_found(tmp_path: Path) -> None:
+    """The planted fault: a later commit replaces an earlier one of the same version."""
+    score = soak(tmp_path, 12, 1, overwrites=True)
+    assert score.acknowledged, score
+    assert score.lost, score

@@ -40,7 +40,7 @@ pub(super) async fn copy(job: &OptimizeJob, files: Vec<FileRead>, out: &mut Outp
     }
     let look = |file: FileRead| {
         let (store, wanted) = (job.store.clone(), wanted.clone());
-        tokio::spawn(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
+        deltaplane_store::spawn_task(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
     };
     // Until a column can be copied, no more files are read than are needed to find out.
     let (ahead, first) = (ahead(job, &files), files.len().min(FRUITLESS));

@@ -136,7 +136,7 @@ impl<'a> Outputs<'a> {
             self.collect_one().await?;
         }
         let lineage = std::mem::take(&mut self.lineage);
-        self.ending.push((tokio::spawn(sink.finish()), lineage));
+        self.ending.push((deltaplane_store::spawn_task(sink.finish()), lineage));
         Ok(())
     }
 

@@ -255,7 +255,7 @@ pub(super) fn bytes(array: &dyn Array) -> usize {
 /// The same slices, merged while others are written.
 fn ahead(mut slices: Run<'static>) -> Run<'static> {
     let (send, receive) = mpsc::channel(MERGED_AHEAD);
-    tokio::spawn(async move {
+    deltaplane_store::spawn_task(async move {
         while let Some(slice) = slices.next().await {
             if send.send(slice).await.is_err() {
                 return;

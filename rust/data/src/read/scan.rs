@@ -70,7 +70,7 @@ pub fn scan(
     let start = async move {
         let prepared = Arc::new(Prepared::new(&spec)?);
         let (out, receivers) = mpsc::unbounded_channel();
-        tokio::spawn(drive(store, files, prepared, parallelism.max(1), out));
+        deltaplane_store::spawn_task(drive(store, files, prepared, parallelism.max(1), out));
         Ok(in_order(receivers))
     };
     stop_at_error(stream::once(start).try_flatten().boxed())
@@ -107,7 +107,7 @@ fn rows_of(opened: Opened, parallelism: usize) -> BoxStream<'static, Result<Reco
         false => parallelism,
     };
     let opened = stream::iter([Ok(opened)]).boxed();
-    tokio::spawn(async move { deliver(opened, ahead, parallelism, &out).await });
+    deltaplane_store::spawn_task(async move { deliver(opened, ahead, parallelism, &out).await });
     stop_at_error(in_order(receivers))
 }
 
@@ -150,7 +150,8 @@ async fn drive(
     let vectors = Arc::new(Vectors::new(store.clone()));
     let opening = files.map(move |file| {
         let (store, prepared, vectors) = (store.clone(), prepared.clone(), vectors.clone());
-        let task = tokio::spawn(async move { open(store, file?, prepared, vectors, parallelism).await });
+        let task =
+            deltaplane_store::spawn_task(async move { open(store, file?, prepared, vectors, parallelism).await });
         async move {
             task.await
                 .map_err(|e| Error::internal(format!("opening a data file: {e}")))?
@@ -167,7 +168,7 @@ async fn deliver(
     out: &mpsc::UnboundedSender<Batches>,
 ) {
     let (fetching, mut fetched) = mpsc::channel(ahead);
-    tokio::spawn(fetch_ahead(opened, fetching));
+    deltaplane_store::spawn_task(fetch_ahead(opened, fetching));
     let limits = Limits::new(parallelism);
     while let Some(unit) = fetched.recv().await {
         let going = match unit {
@@ -225,7 +226,8 @@ async fn fetch_ahead(mut opened: BoxStream<'static, Result<Opened>>, fetching: m
                         () = fetching.closed() => return,
                     };
                     let source = file.source.clone();
-                    let task = tokio::spawn(async move { Ok(Fetched(source.fetch(wanted).await?, permit)) });
+                    let task =
+                        deltaplane_store::spawn_task(async move { Ok(Fetched(source.fetch(wanted).await?, permit)) });
                     task.map(|done| done.map_err(|e| Error::internal(format!("fetching a data file: {e}")))?)
                         .boxed()
                 }
@@ -304,7 +306,7 @@ fn start(unit: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<Recor
     let Fetching { plan, unit, input, .. } = unit;
     // Room for all of its batches: a worker that waits for the reader would be one fewer at work.
     let (tx, rx) = mpsc::channel((unit.rows / plan.batch_rows).saturating_add(1));
-    tokio::spawn(async move {
+    deltaplane_store::spawn_task(async move {
         let result = run(input, plan.clone(), unit, &workers, tx.clone()).await;
         if let Err(e) = result {
             let _ = tx.send(Err(e.with_path(plan.path.clone()))).await;

@@ -466,7 +466,7 @@ impl FileWriter {
         self.open_files -= 1;
         let bytes = file.bytes();
         self.room_for(bytes).await?;
-        let add = tokio::spawn(file.close().await?.finish());
+        let add = deltaplane_store::spawn_task(file.close().await?.finish());
         self.closing.push(OnItsWay { bytes, add });
         Ok(())
     }
@@ -494,7 +494,7 @@ impl FileWriter {
         let (dir, values) = (self.splitter.dir(key), self.splitter.values(key));
         let (number, path) = self.begun.new_file(&self.spec, &dir);
         let (store, spec) = (self.store.clone(), self.spec.clone());
-        let add = tokio::spawn(async move {
+        let add = deltaplane_store::spawn_task(async move {
             let mut rows = rows()?.into_iter().peekable();
             let Some(first) = rows.peek() else {
                 return Err(Error::internal("a data file was begun without rows"));

@@ -239,7 +239,7 @@ impl Patcher {
         let (workers, codecs) = (self.workers.clone(), self.codecs.clone());
         // A task of its own: it finishes, and returns its permit, while chunks before it wait for
         // the store.
-        let made = tokio::spawn(async move {
+        let made = deltaplane_store::spawn_task(async move {
             let permit = workers.acquire().await;
             let _at_work = permit.map_err(|e| Error::internal(format!("patching a data file: {e}")))?;
             let rows = rows.unwrap_or_default();

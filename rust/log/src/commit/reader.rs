@@ -155,7 +155,7 @@ impl Commit {
         Ok(commit)
     }
 
-    fn with(self, lines: FileLines) -> Self {
+    pub(crate) fn with(self, lines: FileLines) -> Self {
         match lines {
             FileLines::Retained => self,
             FileLines::Dropped => Commit {
@@ -316,7 +316,7 @@ pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> Bo
         .map(move |run| {
             let store = store.clone();
             // A task of its own, so that parsing uses every core.
-            let task = tokio::spawn(async move { read_run(&store, run, lines).await });
+            let task = deltaplane_store::spawn_task(async move { read_run(&store, run, lines).await });
             async move {
                 let failed = |e: Error| vec![Err(e)];
                 let read = task.await;

@@ -1,5 +1,6 @@
 //! Commit times and provenance: history, and the version at a time (P081–P086).
 
+pub(crate) mod ahead;
 pub(crate) mod changes;
 pub(crate) mod distributed_replay;
 pub(crate) mod log_history;
@@ -77,8 +78,9 @@ impl Snapshot {
 
     /// The newest `limit` commits up to this version, newest first; all without a limit.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
-        let (names, times): (Vec<LogName>, Vec<i64>) = self.newest_commits(limit).await?.into_iter().unzip();
-        let read = reader::read_states(self.store(), names.clone()).await?;
+        let (dated, ahead) = futures::join!(self.newest_commits(limit), self.commits_ahead(limit));
+        let (names, times): (Vec<LogName>, Vec<i64>) = dated?.into_iter().unzip();
+        let read = self.states_of(&names, ahead).await?;
         let mut entries = Vec::with_capacity(read.len());
         for ((c, name), file_time) in read.iter().zip(&names).zip(times) {
             let info = c.info()?;

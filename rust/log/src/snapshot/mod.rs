@@ -426,6 +426,11 @@ impl Snapshot {
         self.inner.segment.commits.last().map(|c| c.modified_ms)
     }
 
+    /// The commits after the checkpoint, ascending: compactions where they were read instead.
+    pub(crate) fn commits_in_hand(&self) -> impl Iterator<Item = &Arc<Commit>> {
+        self.inner.commits.iter()
+    }
+
     pub(crate) fn commit_in_hand(&self, version: u64) -> Option<&Arc<Commit>> {
         let mut commits = self.inner.commits.iter().rev();
         commits.find(|c| c.is_single() && c.version() == version)

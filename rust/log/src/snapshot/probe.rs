@@ -28,9 +28,10 @@ fn is_moment(from_ms: i64, to_ms: i64) -> bool {
 }
 
 impl Snapshot {
-    /// Whether [`newest_after_own`](Self::newest_after_own) can probably tell the newest version.
-    pub(crate) fn tells_newest(&self) -> bool {
-        self.is_fresh() && self.commit_in_hand(self.version()).is_some()
+    /// Whether it saves time to call [`newest_after_own`](Self::newest_after_own) before the newest
+    /// version is needed, since it lists an object store and can probably tell the version.
+    pub fn can_list_ahead(&self) -> bool {
+        !self.store().is_local() && self.is_fresh() && self.commit_in_hand(self.version()).is_some()
     }
 
     /// The newest version of the table that this process committed this version to; `None` if only

@@ -24,7 +24,7 @@ use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet}
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::{features, paths};
-use deltaplane_store::{PutDraft, PutOutcome, Store, with_retry_limit};
+use deltaplane_store::{PutDraft, PutOutcome, Store, retry_limit, with_retry_limit};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -574,7 +574,8 @@ async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, 
     let key = paths::commit(version);
     store.check_text(&key, text.len() as u64).map_err(too_large)?;
     let began_ms = now_ms();
-    let timeout_ms = i64::try_from(store.retry_timeout().as_millis()).unwrap_or(i64::MAX);
+    let timeout = store.retry_timeout().min(retry_limit().unwrap_or(Duration::MAX));
+    let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
     let mut last = None;
     for repeat in 0..PUT_REPEATS {
         if repeat > 0 {

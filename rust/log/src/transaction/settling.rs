@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use deltaplane_protocol::checksum::VersionChecksum;
-use deltaplane_store::{Scheme, Store, run_in_background};
+use deltaplane_store::{Scheme, Store, run_in_background, with_retry_limit};
 use tracing::debug;
 
 use crate::Snapshot;
 use crate::checkpoint_writer;
 use crate::snapshot::settling::Settling;
-use crate::transaction::Staged;
 use crate::transaction::post_commit::Ahead;
+use crate::transaction::{AFTER_COMMIT, Staged};
 
 /// Whether the work after a commit, apart from a checkpoint, may be done in the background.
 fn is_remote(store: &Store) -> bool {
@@ -41,10 +41,11 @@ pub(crate) async fn settle_later(
     let sum = ahead.sum().clone();
     unread.keep_checksum(sum.clone());
     let (store, base, text) = (store.clone(), base.clone(), text.clone());
-    let task = run_in_background(async move {
+    // The next write and the next refresh wait for it.
+    let task = run_in_background(with_retry_limit(AFTER_COMMIT, async move {
         let (_, read) = futures::join!(ahead.put(&store, version), base.after_own(text));
         settled(&base, sum, read, put_ms)
-    });
+    }));
     Ok(unread.settling(Settling::new(async move { task.await.ok().flatten() })))
 }
 

@@ -115,6 +115,25 @@ pub async fn plan_write_after(
     planned.map_err(|e| e.with_table(store.location().as_str()))
 }
 
+/// As `plan_write`, on a snapshot that was the newest version a short time ago: the commit finds
+/// what others committed since, as it finds what they commit while rows are written. `None` if it
+/// is so old that their commits may have been cleaned up.
+///
+/// # Errors
+/// As [`plan_write`], by the snapshot.
+pub async fn plan_write_on(
+    newest: &Snapshot,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<Option<WritePlan>> {
+    if !newest.is_fresh() {
+        return Ok(None);
+    }
+    let store = newest.store();
+    let planned = plan_on(store, Some(newest.clone()), incoming, request).await;
+    planned.map(Some).map_err(|e| e.with_table(store.location().as_str()))
+}
+
 /// Plans an append on a snapshot that this process has of the table, before the store says whether
 /// it is the newest version: the caller asks by [`Snapshot::newest_after_own`] while the files are
 /// written, and tells the plan by [`PlannedWrite::move_to`].
@@ -133,7 +152,7 @@ pub async fn plan_append_ahead(
         || !request.commit.txn.is_empty()
         || request.read_version.is_some()
         || request.first_rows_meet.is_some();
-    if needs_newest || own.store().is_local() || !own.tells_newest() {
+    if needs_newest || !own.can_list_ahead() {
         return Ok(None);
     }
     plan_on(own.store(), Some(own.clone()), incoming, request)

@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deltaplane_data::{FileRead, LineageStorage, OptimizeJob, OptimizedFile, Order, RowLineage};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns, Snapshot};
+use deltaplane_log::{AFTER_COMMIT, LayoutPlan, LayoutRequest, Moved, PlanColumns, Snapshot};
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::Bin;
 use deltaplane_protocol::zorder::Curve;
-use deltaplane_store::{Store, block_on};
+use deltaplane_store::{Store, block_on, with_retry_limit};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
@@ -260,7 +260,7 @@ impl Optimize {
         state.moved.clear();
         self.forget(&mut state);
         let lost = placed.lost.iter().map(|a| a.path.as_str());
-        if let Err(e) = block_on(delete_paths(self.store(), lost)) {
+        if let Err(e) = block_on(with_retry_limit(AFTER_COMMIT, delete_paths(self.store(), lost))) {
             tracing::warn!(error = %e, "files of a group that another writer took are left behind: vacuum removes them");
         }
         let old = placed.moved.iter().flat_map(|m| &m.bin.files);
@@ -305,7 +305,7 @@ impl Optimize {
     fn forget(&self, state: &mut State) {
         for lineage in std::mem::take(&mut state.lineages).into_values() {
             let Some(key) = lineage.key() else { continue };
-            if let Err(e) = block_on(self.store().delete(key)) {
+            if let Err(e) = block_on(with_retry_limit(AFTER_COMMIT, self.store().delete(key))) {
                 tracing::warn!(file = key, error = %e, "where rows were before they were sorted is left behind: vacuum removes it");
             }
         }

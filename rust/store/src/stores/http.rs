@@ -16,7 +16,7 @@ use object_store::client::{
 use reqwest::StatusCode;
 
 use crate::credentials::ProvidedFields;
-use crate::error::METADATA_REFUSED;
+use crate::error::{METADATA_REFUSED, says_credentials_ended};
 use crate::per_process::PerProcess;
 use crate::retry_limit::{self, RetryLimit};
 use crate::stores::passing_failures;
@@ -181,23 +181,31 @@ impl Guarded {
         self.answer(request).await
     }
 
-    /// Sends a request of work that has a limit. Beyond it, failures become errors that
-    /// object_store doesn't repeat.
-    async fn answer_within(&self, limit: &RetryLimit, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    /// Sends a request of work that has a limit, or of work that has none. Beyond the limit,
+    /// failures become errors that object_store doesn't repeat.
+    async fn answer_within(&self, limit: Option<&RetryLimit>, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
         let began = Instant::now();
-        let time = limit.answer_time(request.body().content_length() as u64);
-        let answer = tokio::time::timeout(time, self.repeated(request)).await;
-        let answer = answer.unwrap_or_else(|late| Err(HttpError::new(HttpErrorKind::Timeout, late)));
+        let answer = match limit {
+            None => self.repeated(request).await,
+            Some(limit) => {
+                let body_bytes = request.body().content_length() as u64;
+                let time = limit.answer_time(body_bytes, retry_limit::failing_since(&host));
+                let answer = tokio::time::timeout(time, self.repeated(request)).await;
+                answer.unwrap_or_else(|late| Err(HttpError::new(HttpErrorKind::Timeout, late)))
+            }
+        };
         let status = answer.as_ref().ok().map(HttpResponse::status);
         let failed = status.is_none_or(|s| {
             s.is_server_error() || s == StatusCode::TOO_MANY_REQUESTS || s == StatusCode::REQUEST_TIMEOUT
         });
-        match limit.may_repeat(began, failed) {
-            true => answer,
-            false => Err(HttpError::new(
+        let failing = retry_limit::note(&host, began, failed);
+        match limit {
+            Some(limit) if !limit.may_repeat(failing) => Err(HttpError::new(
                 HttpErrorKind::Unknown,
                 NotRepeated(status.map(|s| s.as_u16()), answer.err()),
             )),
+            _ => answer,
         }
     }
 }
@@ -205,10 +213,7 @@ impl Guarded {
 #[async_trait]
 impl HttpService for Guarded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        match retry_limit::current() {
-            None => self.repeated(request).await,
-            Some(limit) => self.answer_within(&limit, request).await,
-        }
+        self.answer_within(retry_limit::current().as_deref(), request).await
     }
 }
 
@@ -236,13 +241,6 @@ impl std::error::Error for NotRepeated {}
 /// Whether a response says that the credential is invalid or expired. AWS reports an expired one
 /// with the status of a malformed request; for a HEAD request without a body.
 async fn judged(response: HttpResponse, head: bool) -> Result<(HttpResponse, bool), HttpError> {
-    const ENDED: &[&str] = &[
-        "ExpiredToken",
-        "TokenRefreshRequired",
-        "UnrecognizedClient",
-        "InvalidToken",
-        "RequestExpired",
-    ];
     match response.status().as_u16() {
         401 | 403 => return Ok((response, true)),
         400 if head => return Ok((response, true)),
@@ -252,7 +250,7 @@ async fn judged(response: HttpResponse, head: bool) -> Result<(HttpResponse, boo
     let (parts, body) = response.into_parts();
     let bytes = body.bytes().await?;
     let text = String::from_utf8_lossy(&bytes);
-    let refused = ENDED.iter().any(|name| text.contains(name));
+    let refused = says_credentials_ended(&text);
     Ok((HttpResponse::from_parts(parts, HttpResponseBody::from(bytes)), refused))
 }
 

@@ -17,6 +17,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 use crate::error;
+use crate::limited_parts;
 use crate::location::Location;
 use crate::options::Redactor;
 use crate::retry;
@@ -370,8 +371,8 @@ impl Backend for Objects {
 
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
         let path = self.file(key)?;
-        let writer =
-            BufWriter::with_capacity(Arc::clone(&self.store), path, PART_BYTES).with_max_concurrency(PARTS_IN_FLIGHT);
+        let writer = BufWriter::with_capacity(limited_parts::for_upload(&self.store), path, PART_BYTES)
+            .with_max_concurrency(PARTS_IN_FLIGHT);
         Ok(Box::new(Multipart {
             writer: Some(writer),
             redactor: Arc::clone(&self.redactor),

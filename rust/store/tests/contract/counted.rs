@@ -1,24 +1,36 @@
-//! A store that notes what it is asked, over one in memory: for tests of what a cache spares.
+//! A store that notes what it is asked, and fails if it is told to, over one in memory: for tests
+//! of what a cache spares, and of what is asked beside or after something else.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_store::{
-    Backend, Listing, Location, ObjectInfo, ObjectPath, ObjectStore, Options, PutOutcome, Sink, Store, Upload,
+    Backend, Listing, Location, ObjectInfo, ObjectPath, ObjectStore, Opener, Options, PutOutcome, Sink, Store, Upload,
     async_trait, register_scheme,
 };
 use futures::{StreamExt, TryStreamExt};
 
-/// What every store of one scheme was asked, one text for each request.
+/// What every store of one scheme was asked, one text for each request; and what fails.
 #[derive(Clone, Default)]
-pub struct Asked(Arc<Mutex<Vec<String>>>);
+pub struct Asked(Arc<Mutex<Vec<String>>>, Arc<Mutex<Option<String>>>);
 
+#[allow(dead_code, reason = "not every test binary lets it fail")]
 impl Asked {
-    fn note(&self, what: String) {
+    fn note(&self, what: String) -> Result<()> {
+        let fails = self.1.lock().unwrap().as_ref().is_some_and(|part| what.contains(part));
         self.0.lock().unwrap().push(what);
+        match fails {
+            true => Err(Error::new(Kind::StoreUnavailable, "the test lets it fail")),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets requests fail from now on whose text has this part; `None` lets all pass.
+    pub fn fail(&self, part: Option<&str>) {
+        *self.1.lock().unwrap() = part.map(str::to_owned);
     }
 
     /// What was asked since the last call, sorted: requests run side by side.
@@ -30,20 +42,34 @@ impl Asked {
 }
 
 /// Makes a scheme of counted stores, whose tags become what `tag` makes of them.
+#[allow(dead_code, reason = "not every test binary has a scheme")]
 pub fn register(scheme: &str, tag: fn(Option<String>) -> Option<String>) -> Asked {
     let asked = Asked::default();
-    let noted = asked.clone();
-    let opener = move |location: &Location, _: &Options| {
+    register_scheme(scheme, opener(&asked, tag)).unwrap();
+    asked
+}
+
+/// A counted store at a location whose scheme the library knows, such as `s3`; and one of the same
+/// objects that isn't counted, as other writers have it.
+#[allow(dead_code, reason = "not every test binary has such a store")]
+pub fn at(location: &str) -> (Store, Store, Asked) {
+    let (asked, others) = (Asked::default(), Asked::default());
+    let location = Location::parse(location).unwrap();
+    let open = |asked| Store::open_with(&location, &Options::default(), opener(asked, |tag| tag)).unwrap();
+    (open(&asked), open(&others), asked)
+}
+
+fn opener(asked: &Asked, tag: fn(Option<String>) -> Option<String>) -> Opener {
+    let asked = asked.clone();
+    Arc::new(move |location: &Location, _: &Options| {
         let below = location.as_str().replacen("://", "/", 1);
         let below = Location::parse(&format!("memory://{below}"))?;
         Ok(Arc::new(Counted {
             store: Store::open(&below, &Options::default())?,
-            asked: noted.clone(),
+            asked: asked.clone(),
             tag,
         }) as Arc<dyn Backend>)
-    };
-    register_scheme(scheme, Arc::new(opener)).unwrap();
-    asked
+    })
 }
 
 /// Errors as a store raises them: the caller says of which table.
@@ -73,7 +99,7 @@ impl Backend for Counted {
     }
 
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
-        self.asked.note(format!("list {dir}"));
+        self.asked.note(format!("list {dir}"))?;
         let tag = self.tag;
         let listing = bare(self.store.list_from(dir, from_name).await)?;
         Ok(listing
@@ -85,43 +111,43 @@ impl Backend for Counted {
     }
 
     async fn list_all(&self, dir: &str) -> Result<Listing> {
-        self.asked.note(format!("list {dir}"));
+        self.asked.note(format!("list {dir}"))?;
         bare(self.store.list_all(dir).await)
     }
 
     async fn read(&self, key: &str) -> Result<Bytes> {
-        self.asked.note(format!("read {key}"));
+        self.asked.note(format!("read {key}"))?;
         bare(self.store.read(key).await)
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        self.asked.note(format!("read {key} {range:?}"));
+        self.asked.note(format!("read {key} {range:?}"))?;
         bare(self.store.read_range(key, range).await)
     }
 
     async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.asked.note(format!("part {} {range:?}", object.key));
+        self.asked.note(format!("part {} {range:?}", object.key))?;
         object.expect(&self.shown(bare(self.store.head(&object.key).await)?))?;
         bare(self.store.read_range(&object.key, range).await)
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        self.asked.note(format!("head {key}"));
+        self.asked.note(format!("head {key}"))?;
         bare(self.store.head(key).await).map(|info| self.shown(info))
     }
 
     async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.asked.note(format!("put {key}"));
+        self.asked.note(format!("put {key}"))?;
         bare(self.store.put(key, bytes).await)
     }
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
-        self.asked.note(format!("put {key}"));
+        self.asked.note(format!("put {key}"))?;
         bare(self.store.put_if_absent(key, bytes).await)
     }
 
     async fn delete(&self, key: &str) -> Result<()> {
-        self.asked.note(format!("delete {key}"));
+        self.asked.note(format!("delete {key}"))?;
         bare(self.store.delete(key).await)
     }
 
