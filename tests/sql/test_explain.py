@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,11 +63,14 @@ def test_answers_from_the_log_and_data_of_the_caller(path: str) -> None:
     assert "== Tables ==\nnone" in explained("EXPLAIN VALUES (1)", path)
 
 
-def test_tables_with_deletion_vectors_are_read_by_deltaplane(path: str) -> None:
+def test_the_reader_of_a_table_is_named(path: str, tmp_path: Path) -> None:
     sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     sql(f"DELETE FROM delta.`{path}` WHERE x = 30")
-    plan = explained("EXPLAIN SELECT x FROM t WHERE x >= 30", path)
-    assert line(plan, "read").startswith("deltaplane reads the files")
+    query = "EXPLAIN SELECT x FROM t WHERE x >= 30"
+    assert line(explained(query, path), "read").startswith("DuckDB reads the files")
+    # DuckDB takes brackets in a path for a pattern.
+    moved = shutil.move(path, tmp_path / "t[1]")
+    assert line(explained(query, str(moved)), "read").startswith("deltaplane reads the files")
 
 
 def test_nothing_runs(path: str) -> None:

@@ -643,8 +643,9 @@ def test_names_of_columns(run: Run) -> None:
 # --- only what matters is read ----------------------------------------------------------------------------------------
 
 
-def test_filters_and_columns_reach_the_scan(tmp_table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = tmp_table()
+def test_filters_and_columns_reach_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # DuckDB takes brackets in a path for a pattern, so deltaplane reads the files.
+    where = str(tmp_path / "t[1]")
     for day in ("mon", "tue"):
         write_deltalake(where, pa.table({"day": [day], "x": [1], "y": [2]}), mode="append", partition_by="day")
     asked: list[tuple[Any, Any]] = []

@@ -190,15 +190,15 @@ impl WriteJob {
         schema: StructType,
         request: WriteRequest,
     ) -> Result<Self> {
-        let follows = |told: &Snapshot| {
+        let follows = |snapshot: &Snapshot| {
             own.is_none_or(|own| {
-                own.version() <= told.version() && own.state().metadata().id == told.state().metadata().id
+                own.version() <= snapshot.version() && own.state().metadata().id == snapshot.state().metadata().id
             })
         };
         // A store that failed is asked again, and says why.
-        if let Ok(Some(told)) = newest.answer().await
-            && follows(&told)
-            && let Some(plan) = plan_write_on(&told, schema.clone(), request.clone()).await?
+        if let Ok(Some(snapshot)) = newest.answer().await
+            && follows(&snapshot)
+            && let Some(plan) = plan_write_on(&snapshot, schema.clone(), request.clone()).await?
         {
             return Ok(Self::of(plan, None));
         }
