@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InternalError, InvalidArgumentError
-from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, values_for_duckdb, zoneless
+from deltaplane.expr.duckdb_values import (
+    arrow_reader,
+    connect,
+    disable_optimizers,
+    explained,
+    values_for_duckdb,
+    zoneless,
+)
 from deltaplane.expr.functions.decimals import register
 
 if TYPE_CHECKING:
@@ -215,8 +222,7 @@ class LocalEngine:
         query."""
         with self._explaining():
             register(self._connection, sql, self._functions)
-            made: pa.RecordBatchReader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
-        return made
+            return arrow_reader(self._connection.sql(sql), _ROWS_AT_ONCE)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Streams the rows of a query; until the end the engine accepts no other query."""

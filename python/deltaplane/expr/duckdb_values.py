@@ -128,6 +128,14 @@ def connect(**config: str | bool | int | float | list[str]) -> Any:
     return connection
 
 
+def arrow_reader(relation: Any, rows: int) -> pa.RecordBatchReader:
+    """Streams the rows of a relation, in batches of about `rows`."""
+    # By the type: a relation takes other names for its columns. DuckDB before 1.5 lacks this one.
+    name = "to_arrow_reader" if hasattr(type(relation), "to_arrow_reader") else "fetch_arrow_reader"
+    reader: pa.RecordBatchReader = getattr(relation, name)(rows)
+    return reader
+
+
 def disable_optimizers(connection: Any, names: Collection[str]) -> None:
     """Disables rules of DuckDB's optimizer."""
     connection.execute(f"SET disabled_optimizers = '{','.join(names)}'")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.commands.condition import PLACE, RowSelection, met_by_all
+from deltaplane.expr.duckdb_values import arrow_reader
 from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Syntax
@@ -89,7 +90,7 @@ class FoundRows(RowSelection):
             register(connection, text, set())
             connection.execute(f"CREATE TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
-            reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)
+            reader = arrow_reader(connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2"), _ROWS_AT_ONCE)
             for batch in reader:
                 named = pa.DictionaryArray.from_arrays(batch.column(0), names)
                 yield pa.RecordBatch.from_arrays([named, batch.column(1)], names=list(PLACE))

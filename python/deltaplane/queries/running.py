@@ -16,6 +16,7 @@ from deltaplane import _native
 from deltaplane.commands.duckdb_engine import Memory, spilling
 from deltaplane.exceptions import DeltaError, QueryCancelledError, UnsupportedExpressionError
 from deltaplane.expr.duckdb_values import (
+    arrow_reader,
     arrow_type,
     connect,
     disable_optimizers,
@@ -177,7 +178,7 @@ class Prepared:
             channel.interruptible(connection.interrupt),
         ):
             register(connection, text, set())
-            for batch in connection.sql(text).to_arrow_reader(_ROWS_AT_ONCE):
+            for batch in arrow_reader(connection.sql(text), _ROWS_AT_ONCE):
                 columns = zip(batch.columns, self._planned.columns, strict=True)
                 arrays = [returned(values, of_column(column)) for values, column in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
