@@ -203,6 +203,13 @@ pub trait Backend: Send + Sync {
     fn keeps_data(&self) -> bool {
         false
     }
+    /// Whether a cache may have the object under this name. Only its identity, which a listing
+    /// shows, says whether it is the same.
+    fn may_be_cached(&self, _key: &str) -> bool {
+        false
+    }
+    /// Puts this object, which was read whole by its name, into the cache in memory.
+    fn remember(&self, _object: &ObjectInfo, _bytes: &Bytes) {}
     /// The store behind this one, if this one is a cache.
     fn behind(&self) -> Option<Arc<dyn Backend>> {
         None

@@ -7,6 +7,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+use futures::future::{Either, lazy};
 use tokio::task::JoinHandle;
 
 use crate::per_process::PerProcess;
@@ -41,11 +43,14 @@ pub(crate) struct RetryLimit {
 /// without a success between, and whose unanswered requests end after it. The time begins with the
 /// first failure, also of an earlier work if the host has failed since. Work within work that has a
 /// limit of at most this time has that limit. Tasks have it if [`spawn_task`] starts them.
-pub async fn with_retry_limit<F: Future>(limit: Duration, work: F) -> F::Output {
-    match current() {
-        Some(outer) if outer.limit <= limit => work.await,
-        _ => LIMIT.scope(Arc::new(RetryLimit::new(limit)), work).await,
-    }
+///
+/// Isn't an async function, whose future would be as large as the work several times over.
+pub fn with_retry_limit<F: Future>(limit: Duration, work: F) -> impl Future<Output = F::Output> {
+    let begun = lazy(move |_| match current() {
+        Some(outer) if outer.limit <= limit => Either::Left(work),
+        _ => Either::Right(LIMIT.scope(Arc::new(RetryLimit::new(limit)), work)),
+    });
+    begun.flatten()
 }
 
 /// `tokio::spawn` for work that its caller waits for: it has the caller's retry limit.
@@ -78,11 +83,11 @@ pub fn end_thread_limit() {
 }
 
 /// Runs work with the thread's limit, if it has one and the work has none.
-pub(crate) async fn with_thread_limit<F: Future>(work: F) -> F::Output {
+pub(crate) fn with_thread_limit<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let held = OF_THREAD.with_borrow(|held| held.as_ref().map(|(limit, _)| Arc::clone(limit)));
     match held {
-        Some(limit) if current().is_none() => LIMIT.scope(limit, work).await,
-        _ => work.await,
+        Some(limit) if current().is_none() => Either::Right(LIMIT.scope(limit, work)),
+        _ => Either::Left(work),
     }
 }
 
@@ -97,8 +102,8 @@ pub(crate) fn current() -> Option<Arc<RetryLimit>> {
 }
 
 /// Runs a part of work that has this limit.
-pub(crate) async fn with_limit_of<F: Future>(limit: Arc<RetryLimit>, part: F) -> F::Output {
-    LIMIT.scope(limit, part).await
+pub(crate) fn with_limit_of<F: Future>(limit: Arc<RetryLimit>, part: F) -> impl Future<Output = F::Output> {
+    LIMIT.scope(limit, part)
 }
 
 impl RetryLimit {

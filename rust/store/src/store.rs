@@ -251,6 +251,19 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
+    /// Whether a cache may have the object under this name: then a read of what a listing shows may
+    /// cost no request, and one by the name alone always costs one.
+    pub fn may_be_cached(&self, key: &str) -> bool {
+        self.backend().is_ok_and(|backend| backend.may_be_cached(key))
+    }
+
+    /// Puts a listed object that was read whole by its name into the cache in memory.
+    pub fn remember(&self, object: &ObjectInfo, bytes: &Bytes) {
+        if let Ok(backend) = self.backend() {
+            backend.remember(object, bytes);
+        }
+    }
+
     /// A range of the exact object that [`head`](Self::head) or a listing returned, so that several
     /// ranges come from one content: `ObjectNotFound` if another object has its name now, unless a
     /// cache has the bytes. A read that is shorter than the object is repeated a few times, then

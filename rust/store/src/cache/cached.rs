@@ -191,6 +191,14 @@ impl Layer for Cached {
         self.data
     }
 
+    /// Entries are found by their objects' identities, not by names alone.
+    fn may_be_cached(&self, _key: &str) -> bool {
+        self.entries.shelf.is_usable()
+    }
+
+    /// Nothing is written to the disk for a read that was made without the cache.
+    fn remember(&self, _object: &ObjectInfo, _bytes: &Bytes) {}
+
     fn behind(&self) -> Option<Arc<dyn Backend>> {
         Some(Arc::clone(&self.inner))
     }

@@ -13,8 +13,8 @@ use object_store::path::Path;
 
 use crate::backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink};
 
-/// The reads that a cache answers, as the methods of [`Backend`] with the same names. All of them
-/// state the object's identity.
+/// What a cache does itself, as the methods of [`Backend`] with the same names. All reads state the
+/// object's identity.
 #[async_trait]
 pub(super) trait Layer: Send + Sync + 'static {
     /// The backend behind the cache.
@@ -22,6 +22,8 @@ pub(super) trait Layer: Send + Sync + 'static {
     async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes>;
     async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
     fn keeps_data(&self) -> bool;
+    fn may_be_cached(&self, key: &str) -> bool;
+    fn remember(&self, object: &ObjectInfo, bytes: &Bytes);
     fn behind(&self) -> Option<Arc<dyn Backend>>;
 }
 
@@ -113,6 +115,14 @@ impl<L: Layer> Backend for Layered<L> {
 
     fn keeps_data(&self) -> bool {
         self.0.keeps_data()
+    }
+
+    fn may_be_cached(&self, key: &str) -> bool {
+        self.0.may_be_cached(key)
+    }
+
+    fn remember(&self, object: &ObjectInfo, bytes: &Bytes) {
+        self.0.remember(object, bytes);
     }
 
     fn behind(&self) -> Option<Arc<dyn Backend>> {

@@ -3,6 +3,8 @@
 //! request for one takes some ten thousand times as long as its copy from memory. Objects without
 //! an identity are not cached.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,6 +34,8 @@ type Name = (Arc<Place>, String, String, u64);
 /// Parts of objects; the least recently used object leaves first.
 struct Recent {
     objects: LruCache<Name, Vec<Part>>,
+    /// How many of the objects have a name in a place: those that replaced each other.
+    named: HashMap<(Arc<Place>, String), usize>,
     bytes: u64,
 }
 
@@ -60,8 +64,13 @@ impl Recent {
     fn new() -> Self {
         Recent {
             objects: LruCache::unbounded(),
+            named: HashMap::new(),
             bytes: 0,
         }
+    }
+
+    fn has_named(&self, place: &Arc<Place>, key: &str) -> bool {
+        self.named.contains_key(&(Arc::clone(place), key.to_owned()))
     }
 
     fn get(&mut self, name: &Name, range: &Range<u64>) -> Option<Bytes> {
@@ -76,6 +85,9 @@ impl Recent {
             bytes: Bytes::copy_from_slice(bytes),
         };
         let range = new.range();
+        if !self.objects.contains(name) {
+            *self.named.entry((Arc::clone(&name.0), name.1.clone())).or_default() += 1;
+        }
         let parts = self.objects.get_or_insert_mut(name.clone(), Vec::new);
         let is_covered = |old: &Part| range.start <= old.start && old.range().end <= range.end;
         for old in parts.extract_if(.., |old| is_covered(old)) {
@@ -84,8 +96,14 @@ impl Recent {
         self.bytes += new.bytes.len() as u64;
         parts.push(new);
         while self.bytes > most
-            && let Some((_, evicted)) = self.objects.pop_lru()
+            && let Some((name, evicted)) = self.objects.pop_lru()
         {
+            if let Entry::Occupied(mut named) = self.named.entry((name.0, name.1)) {
+                match named.get() {
+                    0 | 1 => drop(named.remove()),
+                    _ => *named.get_mut() -= 1,
+                }
+            }
             self.bytes -= evicted.iter().map(|part| part.bytes.len() as u64).sum::<u64>();
         }
     }
@@ -176,9 +194,7 @@ impl Layer for InMemory {
         // The store's own read of a whole object: it may return another object that has the name
         // now, which is then of another length and judged by the caller.
         let bytes = self.inner.read_listed(object).await?;
-        if bytes.len() as u64 == object.size_bytes {
-            recent().put(&name, 0, &bytes, self.most);
-        }
+        self.remember(object, &bytes);
         Ok(bytes)
     }
 
@@ -193,6 +209,17 @@ impl Layer for InMemory {
 
     fn keeps_data(&self) -> bool {
         self.inner.keeps_data()
+    }
+
+    fn may_be_cached(&self, key: &str) -> bool {
+        recent().has_named(&self.place, key) || self.inner.may_be_cached(key)
+    }
+
+    fn remember(&self, object: &ObjectInfo, bytes: &Bytes) {
+        let is_whole = bytes.len() as u64 == object.size_bytes && self.has_room(&(0..object.size_bytes));
+        if let Some(name) = self.name(object).filter(|_| is_whole) {
+            recent().put(&name, 0, bytes, self.most);
+        }
     }
 
     fn behind(&self) -> Option<Arc<dyn Backend>> {
@@ -231,6 +258,8 @@ mod tests {
             ["a", "b", "c"].map(|key| is_there(&mut recent, key)),
             [true, false, true]
         );
+        let place = |key: &str| recent.has_named(&name(key).0, key);
+        assert_eq!(["a", "b", "c"].map(place), [true, false, true]);
         assert_eq!((recent.bytes, held(&recent)), (80, 80));
     }
 
