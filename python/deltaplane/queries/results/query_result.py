@@ -10,6 +10,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidTypeError
+
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
@@ -31,6 +34,7 @@ class RunningQuery(Protocol):
         """Ends the query and waits until it has ended."""
 
 
+@checked()
 class QueryResult:
     """The rows of a statement, which any Arrow library accepts: `pl.DataFrame(result)`,
     `duckdb.from_arrow(result)`, `pa.table(result)`.
@@ -62,7 +66,12 @@ class QueryResult:
 
     @classmethod
     def of(cls, table: pa.Table) -> QueryResult:
-        """The result that has these rows."""
+        """The result that has these rows.
+
+        Raises:
+            InvalidTypeError: `table` is no `pyarrow.Table`.
+        """
+        _check_table(table, "of: table")
         made = cls.__new__(cls)
         made._schema, made._table, made._begun, made._runs = table.schema, table, None, WeakSet()
         return made
@@ -164,8 +173,14 @@ class QueryResult:
 
     def equals(self, other: QueryResult | pa.Table, **options: Any) -> bool:
         """Whether another result or table has the same columns and rows in the same order;
-        `options` are those of `pyarrow.Table.equals`."""
-        return bool(self.to_arrow().equals(other.to_arrow() if isinstance(other, QueryResult) else other, **options))
+        `options` are those of `pyarrow.Table.equals`.
+
+        Raises:
+            InvalidTypeError: `other` is neither.
+        """
+        table = other.to_arrow() if isinstance(other, QueryResult) else other
+        _check_table(table, "equals: other")
+        return bool(self.to_arrow().equals(table, **options))
 
     def __eq__(self, other: object) -> bool:
         return bool(self.to_arrow() == (other.to_arrow() if isinstance(other, QueryResult) else other))
@@ -177,6 +192,13 @@ class QueryResult:
 
     def __repr__(self) -> str:
         return f"QueryResult({', '.join(self.column_names)})"
+
+
+def _check_table(value: object, argument: str) -> None:
+    import pyarrow as pa
+
+    if not isinstance(value, pa.Table):
+        raise InvalidTypeError(f"QueryResult.{argument} is a table, not a {type(value).__name__}")
 
 
 def _sliced(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
