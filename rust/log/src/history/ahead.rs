@@ -21,8 +21,8 @@ const MOST_BYTES: u64 = 256 << 10;
 
 impl Snapshot {
     /// The texts of the newest `limit` commits up to this version that this snapshot has not read,
-    /// or the beginnings of longer ones: none if there are many of them, on a local store, and where
-    /// a cache has commits.
+    /// or the beginnings of longer ones: none if there are many of them, and on a local store.
+    /// Without those that a cache may have.
     pub(crate) async fn commits_ahead(&self, limit: Option<usize>) -> BTreeMap<u64, Bytes> {
         let end = self.version().saturating_add(1);
         let first = limit.map_or(0, |l| end.saturating_sub(u64::try_from(l).unwrap_or(u64::MAX)));
@@ -31,14 +31,9 @@ impl Snapshot {
         if self.store().is_local() || end - first > most {
             return BTreeMap::new();
         }
-        let unknown: Vec<u64> = (first..end).filter(|version| !known.contains(version)).collect();
-        if unknown
-            .iter()
-            .any(|version| self.store().may_be_cached(&paths::commit(*version)))
-        {
-            return BTreeMap::new();
-        }
-        let read = unknown.into_iter().map(|version| async move {
+        let is_cached = |version: u64| self.store().may_be_cached(&paths::commit(version));
+        let unknown = (first..end).filter(|version| !known.contains(version) && !is_cached(*version));
+        let read = unknown.map(|version| async move {
             let text = self.store().read_range(&paths::commit(version), 0..MOST_BYTES).await;
             // One that is gone or fails is judged by the listing, or read again after it.
             Some((version, text.ok()?))
