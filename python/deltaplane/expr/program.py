@@ -32,7 +32,16 @@ from deltaplane.io.arrow import Scan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Check", "Program", "arrow_type", "compile_boolean", "compile_expressions", "context_at", "violations"]
+__all__ = [
+    "Check",
+    "Program",
+    "arrow_type",
+    "compile_boolean",
+    "compile_expressions",
+    "context_at",
+    "one_batch",
+    "violations",
+]
 
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?")
 
@@ -245,7 +254,16 @@ def _chosen(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
         # Arrow can't filter views and run-end encoded values, but can concatenate their slices.
         wanted = mask.to_pylist()
         slices = [batch.slice(row, 1) for row, is_wanted in enumerate(wanted) if is_wanted]
-        return pa.concat_batches(slices)
+        return one_batch(slices)
+
+
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of one or more batches of one schema, in their order."""
+    import pyarrow as pa
+
+    # `pyarrow.concat_batches` is missing in the oldest supported version.
+    columns = [pa.concat_arrays(list(parts)) for parts in zip(*(batch.columns for batch in batches), strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
 def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", now_us: int | None = None) -> Check:

@@ -17,6 +17,7 @@ from deltaplane.commands.condition import PLACE
 from deltaplane.commands.rewriting import PATCHED_BYTES
 from deltaplane.commands.row_rules import BatchRules, RowRules
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.program import one_batch
 from deltaplane.expr.storing import in_columns
 from deltaplane.expr.types import of_json
 from deltaplane.io.arrow import Scan
@@ -132,7 +133,7 @@ class NewRows:
                 order.append(indices)
             whole = parts[0]
             if len(parts) > 1:
-                whole = pa.concat_batches(parts).take(pc.sort_indices(pa.concat_arrays(order)))
+                whole = one_batch(parts).take(pc.sort_indices(pa.concat_arrays(order)))
             file, row, *new_values = whole.columns
             place = self._rows.named(file, row)
             yield pa.RecordBatch.from_arrays([*new_values, *place], names=[*wanted, *PLACE])
