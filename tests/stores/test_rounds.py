@@ -6,6 +6,7 @@ rounds of an operation are its time. A change that adds a round fails here.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ class Requests:
     spans: list[tuple[str, float, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     recorded: bool = False
+    delay: float = DELAY_SECONDS
     # The proxy serves each connection in a thread of its own.
     connections: set[threading.Thread] = field(default_factory=set)
     new_connections: int = 0
@@ -47,7 +49,7 @@ class Requests:
             self.new_connections += threading.current_thread() not in self.connections
             self.connections.add(threading.current_thread())
         if self.recorded:
-            time.sleep(DELAY_SECONDS)
+            time.sleep(self.delay)
         answer = ask()
         if self.recorded:
             kind = "LIST" if request.command == "GET" and "list-type" in request.path else request.command
@@ -68,6 +70,8 @@ class Requests:
     def of(self) -> Iterator[Requests]:
         """Records the requests of a block, and no others."""
         self.spans, self.new_connections, self.recorded = [], 0, True
+        # On a busy machine requests that are sent together begin further apart.
+        self.delay = DELAY_SECONDS * min(2.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
         try:
             yield self
         finally:
