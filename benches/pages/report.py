@@ -228,9 +228,7 @@ def _measure(measure: str, results: Sequence[tuple[Line, Facts]]) -> list[str]:
 def described(measure: str) -> list[str]:
     """The paragraphs of a measure's module docstring."""
     name = f"bench_{measure.replace(' ', '_')}.py"
-    path = next(
-        (path for path in (BENCHES / name, *(BENCHES / f / name for f in ("on_spark", "sql"))) if path.exists()), None
-    )
+    path = next(BENCHES.rglob(name), None)
     text = "" if path is None else ast.get_docstring(ast.parse(path.read_text())) or ""
     return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph]
 

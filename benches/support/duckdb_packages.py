@@ -52,3 +52,16 @@ def _run(command: list[str], **environment: str) -> None:
     )
     if done.returncode != 0:
         raise SystemExit(f"{command[:4]} failed:\n{done.stderr[-4000:]}")
+
+
+def generated(benchmark: str, program: str, scale: float) -> Path:
+    """The folder of a benchmark's data at a scale, made if it doesn't exist: `program` gets the
+    path of the extension that generates the data, the scale, and the folder to write to."""
+    made = harness.CACHE / f"{benchmark}-{scale:g}"
+    if not made.exists():
+        unfinished = made.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        run(program, extension(benchmark), f"{scale:g}", unfinished)
+        unfinished.rename(made)
+    return made

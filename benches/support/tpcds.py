@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from support import duckdb_packages, harness
+from support import duckdb_packages
 
 # Number of rows at scale 1.
 STORE_SALES = 2_880_404
@@ -53,14 +53,7 @@ pathlib.Path(folder, "queries.json").write_text(json.dumps(queries))
 def made(scale: float) -> Path:
     """The folder of raw tables (`<table>.parquet`, `store_sales.csv`) and `queries.json`, made if
     it doesn't exist."""
-    folder = harness.CACHE / f"tpcds-{scale:g}"
-    if not folder.exists():
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        duckdb_packages.run(MAKE, duckdb_packages.extension("tpcds"), f"{scale:g}", unfinished)
-        unfinished.rename(folder)
-    return folder
+    return duckdb_packages.generated("tpcds", MAKE, scale)
 
 
 def tables(scale: float) -> dict[str, str]:

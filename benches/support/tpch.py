@@ -35,14 +35,7 @@ pathlib.Path(folder, "queries.json").write_text(json.dumps(queries))
 
 def made(scale: float) -> Path:
     """The folder of raw tables (`<table>.parquet`) and `queries.json`, made if it doesn't exist."""
-    folder = harness.CACHE / f"tpch-{scale:g}"
-    if not folder.exists():
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        duckdb_packages.run(MAKE, duckdb_packages.extension("tpch"), f"{scale:g}", unfinished)
-        unfinished.rename(folder)
-    return folder
+    return duckdb_packages.generated("tpch", MAKE, scale)
 
 
 def files(scale: float) -> dict[str, str]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.commands.condition import PLACE, RowSelection, met_by_all
+from deltaplane.commands.duckdb_engine import Memory, spilling
 from deltaplane.expr.duckdb_values import arrow_reader
 from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
@@ -80,10 +80,8 @@ class FoundRows(RowSelection):
             text = self._planned.node.render(self._planned.ids)
         file, row = self._planned.ids
         with (
-            tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
-            opened(
-                self._planner, self._catalog, text, temp_directory=spill, preserve_insertion_order=False
-            ) as connection,
+            spilling(Memory()) as config,
+            opened(self._planner, self._catalog, text, preserve_insertion_order=False, **config) as connection,
         ):
             # The query is completed before any position is returned: otherwise the consumer could
             # block the readers of the sources.

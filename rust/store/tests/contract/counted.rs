@@ -1,5 +1,5 @@
-//! A store that notes what it is asked, and fails if it is told to, over one in memory: for tests
-//! of what a cache spares, and of what is asked beside or after something else.
+//! A store in memory that records its requests, and fails those that a test selects: for tests of
+//! the requests that a cache saves, and of requests beside or after others.
 
 use std::ops::Range;
 use std::path::PathBuf;
