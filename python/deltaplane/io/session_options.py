@@ -1,5 +1,6 @@
-"""The options that this process holds for stores: those of a Spark session on the driver, and in
-its tasks what the driver sent. The core asks `merged` for each store that it opens.
+"""The options that this process holds for stores: those of a Spark session on the driver, in its
+tasks what the driver sent, and those of the variable DELTAPLANE_STORAGE_OPTIONS. The core asks
+`merged` for each store that it opens.
 
 Knows no Spark: `deltaplane.spark` sets where they come from. Secrets are in no `repr`.
 """
@@ -7,15 +8,18 @@ Knows no Spark: `deltaplane.spark` sets where they come from. Secrets are in no 
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.credentials import Handed, hand, is_local
 from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, has_credentials, is_hadoops, store_of, translate
 from deltaplane.io.own_identity import found_for
+from deltaplane.io.storage_options import storage_options_text
 
 __all__ = [
     "Carried",
@@ -29,6 +33,9 @@ __all__ = [
     "overriding",
     "use",
 ]
+
+# A JSON object of storage options for every store that this process opens by a URL.
+VARIABLE = "DELTAPLANE_STORAGE_OPTIONS"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -139,18 +146,20 @@ def overriding(options: Mapping[str, str] | None) -> Iterator[None]:
 
 
 def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options for a store: the given ones, then the call's, the session's, and what Hadoop's
-    settings mean. Settings of Hadoop among the given options precede the session's.
+    """The options for a store: the given ones, then the call's, the session's, those of the
+    variable DELTAPLANE_STORAGE_OPTIONS, and what Hadoop's settings mean. Settings of Hadoop among
+    the given options precede the session's.
 
     Raises:
-        InvalidArgumentError: settings that contradict each other.
+        InvalidArgumentError: settings that contradict each other, or a variable that isn't a JSON
+            object.
 
     >>> merged("s3a://lake/t", {"fs.s3a.endpoint.region": "eu-north-1", "aws_access_key_id": "id"})
     {'aws_access_key_id': 'id', 'aws_region': 'eu-north-1'}
     """
     held = _held()
     own: dict[str, str] = {}
-    layers = [options, _call.get() or {}, {} if held is None else held.options()]
+    layers = [options, _call.get() or {}, {} if held is None else held.options(), _of_variable()]
     theirs: dict[str, str] = {}
     for layer in layers:
         own |= beside({key: value for key, value in layer.items() if not is_hadoops(key)}, own)
@@ -184,8 +193,7 @@ def carried_for(stores: Iterable[tuple[str, Mapping[str, str] | None]]) -> Carri
         name = merged(location, options or {}).get("credential_provider")
         if name and is_local(name):
             handed[_key(location)] = Handed.of(name)
-    call = _call.get() or {}
-    return Carried(settings, {**beside(held.options(), call), **call}, handed)
+    return Carried(settings, _together(_call.get() or {}, held.options(), _of_variable()), handed)
 
 
 def carried_everywhere(options: Mapping[str, str] | None = None) -> Carried | None:
@@ -197,7 +205,7 @@ def carried_everywhere(options: Mapping[str, str] | None = None) -> Carried | No
         store = store_of(location)
         settings |= {} if held is None or store is None else held.settings(store)
     call = {**(_call.get() or {}), **(options or {})}
-    session = {**beside({} if held is None else held.options(), call), **call}
+    session = _together(call, {} if held is None else held.options(), _of_variable())
     return Carried(settings, session, {}) if settings or session else None
 
 
@@ -208,6 +216,33 @@ def advice(location: str, message: str) -> str | None:
         return None
     named = [setting for option, setting in SPELLINGS.items() if option in message]
     return f"in Spark's settings these are {', '.join(named)}" if named else None
+
+
+def _together(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The options of all layers; earlier ones precede."""
+    options: dict[str, str] = {}
+    for layer in layers:
+        options |= beside(layer, options)
+    return options
+
+
+def _of_variable() -> Mapping[str, str]:
+    text = os.environ.get(VARIABLE)
+    return _parsed(text) if text else {}
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> Mapping[str, str]:
+    """The options of the variable's text, which may hold secrets and is in no error."""
+    try:
+        options = json.loads(text)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict) or any(isinstance(value, dict | list) for value in options.values()):
+        raise InvalidArgumentError(
+            f'the variable {VARIABLE} isn\'t a JSON object of storage options, such as {{"timeout": "60s"}}'
+        )
+    return storage_options_text(options) or {}
 
 
 def _held() -> Any:

@@ -1,12 +1,14 @@
 """Writers, a merger, readers and a streaming reader on one table behind a store that fails at
-random, and killed processes. `python -m stores.faults.soak [--overwriting] SECONDS SEED [LIBRARY]`,
-in the directory `tests`, runs one; `--proof` writes docs/reliability/soak.json. At the end, without
-faults, acknowledged rows are there once, no row twice, failed writes as a whole or not at all. The
-stream has delivered every row once. `--overwriting` plants a store that overwrites commits.
+random, and killed processes. `python -m stores.faults.soak [--overwriting|--spark] SECONDS SEED
+[LIBRARY]`, in the directory `tests`, runs one; `--proof` writes docs/reliability/soak.json. At the
+end, without faults, acknowledged rows are there once, no row twice, failed writes as a whole or not
+at all. The stream has delivered every row once. `--overwriting` plants a store that overwrites
+commits; `--spark` adds a streaming query of Spark, whose second table has every row once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -17,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from stores import proofs
+from stores.faults import spark_query
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import StoreServer, versitygw
 
@@ -38,11 +41,11 @@ ROLES = {
     "deltalake": ("append", "append", "merge", "read", "update"),
 }
 # Roles whose process may be killed.
-KILLED = {"append", "merge", "update", "stream"}
+KILLED = {"append", "merge", "update", "stream", "query"}
 # Items that the stream reads before it begins again from its last offset.
 ITEMS_PER_START = 20
-# The runs of a proof: library, seconds, seed.
-PROOF = (("deltaplane", 600.0, 1), ("deltaplane", 120.0, 2), ("deltalake", 120.0, 1))
+# The runs of a proof: library, seconds, seed, whether Spark takes part.
+PROOF = (("deltaplane", 600.0, 1, True), ("deltaplane", 120.0, 2, False), ("deltalake", 120.0, 1, False))
 
 
 def faulty(chance: random.Random, lock: threading.Lock, counts: Counter[str]) -> Callable[..., Answer | None]:
@@ -135,19 +138,24 @@ def work(worker: Worker) -> None:
     def tell(**what: Any) -> None:
         print(json.dumps(what), flush=True)
 
-    number = worker.first
-    while time.time() < worker.until:
-        number += 1
-        tell(begun=number, role=role)
-        try:
-            if role == "stream":
-                stream(worker.table, options, Path(worker.journal), most_items=ITEMS_PER_START)
-            else:
-                _OPERATIONS[role](module, worker.table, options, number)
-            tell(done=number, role=role)
-        except Exception as e:  # noqa: BLE001 - each error is judged by the parent
-            typed = library == "deltalake" or isinstance(e, deltaplane.exceptions.DeltaError)
-            tell(failed=number, role=role, typed=typed, error=f"{type(e).__name__}: {e}"[:500])
+    number, place = worker.first, Path(worker.journal).parent
+    with contextlib.ExitStack() as stack:
+        spark = stack.enter_context(spark_query.session(options, place)) if role == "query" else None
+        while time.time() < worker.until:
+            number += 1
+            tell(begun=number, role=role)
+            try:
+                if role == "query":
+                    spark_query.follow(spark, worker.table, place, worker.until)
+                elif role == "stream":
+                    stream(worker.table, options, Path(worker.journal), most_items=ITEMS_PER_START)
+                else:
+                    _OPERATIONS[role](module, worker.table, options, number)
+                tell(done=number, role=role)
+            except Exception as e:  # noqa: BLE001 - each error is judged by the parent
+                # Hadoop's readers have errors of their own, which end a query as ours do.
+                typed = library == "deltalake" or role == "query" or isinstance(e, deltaplane.exceptions.DeltaError)
+                tell(failed=number, role=role, typed=typed, error=f"{type(e).__name__}: {e}"[:500])
 
 
 def _append(module: Any, table: str, options: dict[str, str], number: int) -> None:
@@ -233,6 +241,10 @@ class Score:
     streamed: int = 0
     not_streamed: list[int] = field(default_factory=list)
     streamed_wrongly: list[int] = field(default_factory=list)
+    # The same of the second table, which Spark's query writes.
+    queried: int = 0
+    not_queried: list[int] = field(default_factory=list)
+    queried_wrongly: list[int] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     doubled: list[int] = field(default_factory=list)
     torn: list[int] = field(default_factory=list)
@@ -242,11 +254,20 @@ class Score:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-def soak(scratch: Path, seconds: float, seed: int, library: str = "deltaplane", *, overwrites: bool = False) -> Score:
+def soak(
+    scratch: Path,
+    seconds: float,
+    seed: int,
+    library: str = "deltaplane",
+    *,
+    overwrites: bool = False,
+    with_spark: bool = False,
+) -> Score:
     """Runs all roles for a time, kills a writer now and then, and judges the table. With
-    `overwrites` the store has the planted fault."""
+    `overwrites` the store has the planted fault; `with_spark` adds a query of Spark."""
     from deltaplane import DeltaTable, write_deltalake
 
+    roles = (*ROLES[library], *(["query"] if with_spark else []))
     chance, lock, score = random.Random(seed), threading.Lock(), Score()
     with versitygw(scratch) as server:
         server.make_bucket("soak")
@@ -257,19 +278,28 @@ def soak(scratch: Path, seconds: float, seed: int, library: str = "deltaplane", 
         serve = overwriting(server, serve) if overwrites else serve
         with forwarding(server.options["AWS_ENDPOINT_URL"], serve) as proxy:
             options = {**server.options, "AWS_ENDPOINT_URL": proxy, "timeout": "1s", "retry_timeout": "20s"}
-            lines = _run(library, table, options, seconds, chance, score, scratch)
+            lines = _run(library, roles, table, options, seconds, chance, score, scratch)
         rows = DeltaTable(table, storage_options=server.options).to_pyarrow_table()
         if "stream" in ROLES[library]:
             # The stream's last start, without faults, reads what is left.
             stream(table, server.options, scratch / "journal")
+        copied = None
+        if with_spark:
+            spark_query.finish(table, server.options, scratch)
+            copied = DeltaTable(spark_query.sink_of(table), storage_options=server.options).to_pyarrow_table()
     _judge(score, lines, rows)
     if "stream" in ROLES[library]:
         _judge_stream(score, delivered(scratch / "journal"), rows)
+    if copied is not None:
+        counts = Counter(copied["batch"].to_pylist())
+        score.queried = len(copied)
+        score.not_queried, score.queried_wrongly = _differences(counts, rows)
     return score
 
 
 def _run(
     library: str,
+    roles: Sequence[str],
     table: str,
     options: dict[str, str],
     seconds: float,
@@ -290,7 +320,7 @@ def _run(
             process = subprocess.Popen(command, stdout=output, cwd=TESTS)
         workers[process] = (role, outputs[-1])
 
-    for role in ROLES[library]:
+    for role in roles:
         start(role)
     while time.time() < until:
         time.sleep(chance.uniform(1.5, 4))
@@ -323,7 +353,7 @@ def _judge(score: Score, lines: list[dict[str, Any]], rows: pa.Table) -> None:
             score.acknowledged += 1
             if per_batch[line["done"]] == 0:
                 score.lost.append(line["done"])
-        elif "done" in line:
+        elif "done" in line and line["role"] != "query":
             score.reads += 1
     score.torn = [batch for batch, count in per_batch.items() if 0 < count < BATCH]
     score.doubled = [batch for batch, count in per_batch.items() if count > BATCH]
@@ -332,20 +362,26 @@ def _judge(score: Score, lines: list[dict[str, Any]], rows: pa.Table) -> None:
 def _judge_stream(score: Score, items: list[dict[str, Any]], rows: pa.Table) -> None:
     counts = Counter(batch for item in items for batch in item["batches"])
     score.streamed = sum(counts.values())
-    score.not_streamed = sorted(set(rows["batch"].to_pylist()) - set(counts))
-    score.streamed_wrongly = sorted(batch for batch, count in counts.items() if count != BATCH)
+    score.not_streamed, score.streamed_wrongly = _differences(counts, rows)
+
+
+def _differences(counts: Mapping[int, int], rows: pa.Table) -> tuple[list[int], list[int]]:
+    """Batches of the table that weren't delivered, and batches that weren't delivered once."""
+    missing = sorted(set(rows["batch"].to_pylist()) - set(counts))
+    return missing, sorted(batch for batch, count in counts.items() if count != BATCH)
 
 
 def proof() -> None:
     """Runs the soaks of the proof and writes their figures."""
     scores = []
-    for library, seconds, seed in PROOF:
+    for library, seconds, seed, with_spark in PROOF:
         with tempfile.TemporaryDirectory() as scratch:
-            scores.append(soak(Path(scratch), seconds, seed, library))
+            scores.append(soak(Path(scratch), seconds, seed, library, with_spark=with_spark))
         print(library, seconds, seed, scores[-1], flush=True)
-    columns = [f"{library}, {seconds:.0f} s, seed {seed}" for library, seconds, seed in PROOF]
+    columns = [f"{library}, {seconds:.0f} s, seed {seed}" for library, seconds, seed, _ in PROOF]
     figures = [_figures(score) for score in scores]
-    rows = [[name, *(figure.get(name, "") for figure in figures)] for name in figures[0]]
+    names = list(dict.fromkeys(name for figure in figures for name in figure))
+    rows = [[name, *(figure.get(name, "") for figure in figures)] for name in names]
     errors = [
         [column, name, count]
         for column, score in zip(columns, scores, strict=True)
@@ -357,6 +393,7 @@ def proof() -> None:
         claims=[
             "Two appenders, a merger, readers and a streaming reader work on one table on S3 (versitygw) behind a proxy that fails 6 % of all requests: it throttles them, drops them before or after they are carried out, delays them, answers 500 after storing them, and breaks off or cuts bodies. Every 1.5 to 4 seconds a random process is killed and started again.",
             "No row of an acknowledged write is missing, none is there twice, no write is there in part, and the streaming reader, which is killed too, delivers each row once. Every error of deltaplane is one of its own types.",
+            "In the longest soak a streaming query of Spark, with S3A's settings alone, writes the rows into a second table. It is killed too, and the JVM of a killed query may go on for a while beside the next one. The second table has each row once. Errors end a query, which is started again; some are S3A's own.",
             "deltalake runs the same soak, without a streaming reader, which it doesn't have, to compare.",
         ],
         figures={},
@@ -388,6 +425,12 @@ def _figures(score: Score) -> dict[str, int]:
             "batches not delivered by it": len(score.not_streamed),
             "batches delivered in part or twice": len(score.streamed_wrongly),
         }
+    if score.queried:
+        figures |= {
+            "rows written by the query of Spark": score.queried,
+            "batches not written by it": len(score.not_queried),
+            "batches written by it in part or twice": len(score.queried_wrongly),
+        }
     return figures
 
 
@@ -397,11 +440,12 @@ def main(arguments: list[str]) -> None:
     elif arguments[0] == "--proof":
         proof()
     else:
-        overwrites = arguments[0] == "--overwriting"
-        seconds, seed, *libraries = arguments[1:] if overwrites else arguments
+        flags = {argument for argument in arguments if argument.startswith("--")}
+        seconds, seed, *libraries = [argument for argument in arguments if argument not in flags]
         library = libraries[0] if libraries else "deltaplane"
+        added = {"overwrites": "--overwriting" in flags, "with_spark": "--spark" in flags}
         with tempfile.TemporaryDirectory() as scratch:
-            print(soak(Path(scratch), float(seconds), int(seed), library, overwrites=overwrites))
+            print(soak(Path(scratch), float(seconds), int(seed), library, **added))
 
 
 if __name__ == "__main__":

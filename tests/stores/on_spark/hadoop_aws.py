@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import tempfile
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 PINNED = Path(__file__).parents[1] / "pinned" / "hadoop-aws.sha256"
@@ -37,6 +38,19 @@ def hadoop_aws_jars() -> list[Path]:
     if missing:
         raise FileNotFoundError(f"no {', '.join(missing)} under {CACHE}: run `make hadoop-aws`")
     return jars
+
+
+def hadoops(options: Mapping[str, str]) -> dict[str, str]:
+    """A store's options as Hadoop's settings: the address without a scheme, as Hadoop's page writes
+    it."""
+    return {
+        "spark.hadoop.fs.s3a.endpoint": options["AWS_ENDPOINT_URL"].removeprefix("http://"),
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.access.key": options["AWS_ACCESS_KEY_ID"],
+        "spark.hadoop.fs.s3a.secret.key": options["AWS_SECRET_ACCESS_KEY"],
+    }
 
 
 def fetch() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from interop.jars import delta_jars
 from stores.on_spark.driving import run_driver
-from stores.on_spark.hadoop_aws import hadoop_aws_jars
-from stores.on_spark.test_s3a import hadoops
+from stores.on_spark.hadoop_aws import hadoop_aws_jars, hadoops
 from stores.servers import versitygw
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -24,7 +23,7 @@ def test_a_text_is_one_place_for_hadoop_and_deltaplane(tmp_path: Path) -> None:
     with versitygw(tmp_path) as server:
         bucket = server.new_bucket()
         settings = {
-            **hadoops(server),
+            **hadoops(server.options),
             "spark.driver.extraClassPath": ":".join(map(str, [*hadoop_aws_jars(), *delta_jars()])),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stores.on_spark.driving import run_driver
-from stores.on_spark.hadoop_aws import hadoop_aws_jars, pinned
+from stores.on_spark.hadoop_aws import hadoop_aws_jars, hadoops, pinned
 from stores.servers import StoreServer, versitygw
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -52,21 +52,8 @@ def driven(
     return answer["results"], answer["plans"], log + events
 
 
-def hadoops(server: StoreServer) -> dict[str, str]:
-    """The server by Hadoop's settings: the address without a scheme, as Hadoop's page writes it."""
-    options = server.options
-    return {
-        "spark.hadoop.fs.s3a.endpoint": server.endpoint.removeprefix("http://"),
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-        "spark.hadoop.fs.s3a.access.key": options["AWS_ACCESS_KEY_ID"],
-        "spark.hadoop.fs.s3a.secret.key": options["AWS_SECRET_ACCESS_KEY"],
-    }
-
-
 def test_a_session_with_hadoops_settings_alone(server: StoreServer, tmp_path: Path) -> None:
-    results, plans, log = driven(server, tmp_path / "s3a", hadoops(server), whole=True)
+    results, plans, log = driven(server, tmp_path / "s3a", hadoops(server.options), whole=True)
     unused, left, rows = results.pop("VACUUM for real")
     assert unused > 3
     assert (left, rows) == (0, 2008)
@@ -98,21 +85,21 @@ def test_a_session_with_hadoops_settings_alone(server: StoreServer, tmp_path: Pa
 
 
 def test_a_jvm_without_the_jars_reads_through_the_data_source(server: StoreServer, tmp_path: Path) -> None:
-    results, _, log = driven(server, tmp_path / "plain", hadoops(server), jars=False)
+    results, _, log = driven(server, tmp_path / "plain", hadoops(server.options), jars=False)
     assert results == {"read": 10, "again": 3}
     assert log.count("org.apache.hadoop:hadoop-aws:") == 1
     assert server.options["AWS_SECRET_ACCESS_KEY"] not in log
 
 
 def test_options_of_the_session_precede_its_settings(server: StoreServer, tmp_path: Path) -> None:
-    wrong = {**hadoops(server), "spark.hadoop.fs.s3a.secret.key": "no-key-of-this-server"}
+    wrong = {**hadoops(server.options), "spark.hadoop.fs.s3a.secret.key": "no-key-of-this-server"}
     results, _, log = driven(server, tmp_path / "options", wrong, server.options, jars=False)
     assert results == {"read": 10, "again": 3}
     assert server.options["AWS_SECRET_ACCESS_KEY"] not in log
 
 
 def test_other_credentials_classes_are_asked_in_the_jvm(server: StoreServer, tmp_path: Path) -> None:
-    settings = {key: value for key, value in hadoops(server).items() if not key.endswith(".key")}
+    settings = {key: value for key, value in hadoops(server.options).items() if not key.endswith(".key")}
     key_id, secret = server.options["AWS_ACCESS_KEY_ID"], server.options["AWS_SECRET_ACCESS_KEY"]
     name = "software.amazon.awssdk.auth.credentials.SystemPropertyCredentialsProvider"
     settings["spark.hadoop.fs.s3a.aws.credentials.provider"] = name

@@ -26,9 +26,12 @@ impl Snapshot {
     pub(crate) async fn commits_ahead(&self, limit: Option<usize>) -> BTreeMap<u64, Bytes> {
         let end = self.version().saturating_add(1);
         let first = limit.map_or(0, |l| end.saturating_sub(u64::try_from(l).unwrap_or(u64::MAX)));
-        let known: HashSet<u64> = self.tagged_commits().map(|c| c.version()).collect();
+        if self.store().is_local() {
+            return BTreeMap::new();
+        }
+        let known: HashSet<u64> = self.tagged_commits(first).map(|c| c.version()).collect();
         let most = u64::try_from(MOST_COMMITS + known.len()).unwrap_or(u64::MAX);
-        if self.store().is_local() || end - first > most {
+        if end - first > most {
             return BTreeMap::new();
         }
         let is_cached = |version: u64| self.store().may_be_cached(&paths::commit(version));
@@ -51,7 +54,8 @@ impl Snapshot {
         mut ahead: BTreeMap<u64, Bytes>,
     ) -> Result<Vec<Arc<Commit>>> {
         let mut known: BTreeMap<u64, Arc<Commit>> = BTreeMap::new();
-        for commit in self.tagged_commits() {
+        let oldest = names.iter().map(|name| name.version).min().unwrap_or(u64::MAX);
+        for commit in self.tagged_commits(oldest) {
             known.insert(commit.version(), Arc::clone(commit));
         }
         let mut read = BTreeMap::new();
@@ -77,10 +81,10 @@ impl Snapshot {
         commits.map(|commit| commit.ok_or_else(missing)).collect()
     }
 
-    /// The single commits that it has with a tag, by which a listing shows whether they are still
-    /// the same.
-    fn tagged_commits(&self) -> impl Iterator<Item = &Arc<Commit>> {
-        let commits = self.commits_in_hand();
+    /// The single commits from a version on that it has with a tag, by which a listing shows whether
+    /// they are still the same.
+    fn tagged_commits(&self, first: u64) -> impl Iterator<Item = &Arc<Commit>> {
+        let commits = self.commits_in_hand().filter(move |c| c.version() >= first);
         commits.filter(|c| c.is_single() && listed(&c.name).strong_tag().is_some())
     }
 }

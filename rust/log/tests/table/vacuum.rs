@@ -140,3 +140,42 @@ fn change_files_go_with_the_age_of_their_commit() {
         });
     }
 }
+
+#[test]
+fn every_page_of_the_listing_is_examined() {
+    // The first page is requested beside the log, before the partition columns are known.
+    for partitioned in [false, true] {
+        for orphans in [1, 998, 1_000, 1_001, 2_100] {
+            run(async |store, dir| {
+                let r = match partitioned {
+                    true => json!({"mode": "error", "partition_by": ["day"]}),
+                    false => json!({"mode": "error"}),
+                };
+                create_table(&store, schema(), request(r)).await.unwrap();
+                let places = ["", "day=2024-01-01/", "other/deep/"];
+                let hidden = ["_hidden/", ".hidden/", "other/_hidden/"];
+                let live: Vec<String> = places.iter().map(|p| format!("{p}live.parquet")).collect();
+                let commit: Vec<String> = live.iter().map(|path| add(path, "")).collect();
+                std::fs::write(dir.path().join(format!("_delta_log/{:020}.json", 1)), commit.join("\n")).unwrap();
+                let unused: BTreeSet<String> = (0..orphans)
+                    .map(|n| format!("{}f{n}.parquet", places[n % places.len()]))
+                    .collect();
+                let stay = live.iter().cloned().chain(hidden.map(|p| format!("{p}stays.parquet")));
+                let then = SystemTime::now() - Duration::from_secs(30 * 86_400);
+                for name in stay.chain(unused.iter().cloned()) {
+                    let path = dir.path().join(name);
+                    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    let file = std::fs::File::create(path).unwrap();
+                    file.set_modified(then).unwrap();
+                }
+                let asked = VacuumRequest {
+                    dry_run: true,
+                    ..VacuumRequest::default()
+                };
+                let found = vacuum(&store, &asked, None, None, &Tell::default()).await.unwrap();
+                let found: BTreeSet<String> = found.files.into_iter().collect();
+                assert_eq!(found, unused, "partitioned {partitioned}, {orphans} unused files");
+            });
+        }
+    }
+}

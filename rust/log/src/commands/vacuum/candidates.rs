@@ -25,6 +25,8 @@ use crate::listing::list_from;
 /// Directories that are listed concurrently, and objects that are asked for concurrently: enough to
 /// hide a store's latency.
 const AT_ONCE: usize = 16;
+/// Objects of the first page: one answer of the store that returns the fewest at once.
+const FIRST_PAGE: usize = 1_000;
 /// The field of the last vacuum's note with the version up to which the log has no tombstone left
 /// to process.
 const LOOKED_UNTIL: &str = "latestCommitVersionOutsideOfRetentionWindow";
@@ -34,27 +36,58 @@ pub(crate) async fn listed(
     store: &Store,
     partition_columns: &[String],
 ) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
-    // Only partitions make directories by which to divide the work.
-    let level = match partition_columns.is_empty() {
-        true => None,
-        false => store.list_level("").await?,
-    };
-    let Some(mut level) = level else {
-        return store.list_all("").await;
-    };
-    level
-        .directories
-        .retain(|dir| !paths::is_hidden(dir, partition_columns));
-    let store = store.clone();
-    let below = stream::iter(level.directories)
-        .map(move |dir| {
-            let store = store.clone();
-            stream::once(async move { store.list_all(&dir).await })
-                .try_flatten()
-                .boxed()
-        })
-        .flatten_unordered(AT_ONCE);
-    Ok(stream::iter(level.files).map(Ok).chain(below).boxed())
+    Listing::begin(store).await?.objects(store, partition_columns).await
+}
+
+/// Every object below the table's root, in any order. The first page is read already, so that it
+/// can be requested beside the log.
+pub(crate) struct Listing {
+    first: Vec<ObjectInfo>,
+    /// Those after the first page; `None` if there are none.
+    rest: Option<BoxStream<'static, Result<ObjectInfo>>>,
+}
+
+impl Listing {
+    /// Reads the first page.
+    pub(crate) async fn begin(store: &Store) -> Result<Self> {
+        let mut objects = store.list_all("").await?;
+        let first: Vec<_> = objects.by_ref().take(FIRST_PAGE).try_collect().await?;
+        let rest = (first.len() == FIRST_PAGE).then_some(objects);
+        Ok(Listing { first, rest })
+    }
+
+    /// All objects, but not always those in hidden directories.
+    pub(crate) async fn objects(
+        self,
+        store: &Store,
+        partition_columns: &[String],
+    ) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
+        let first = stream::iter(self.first).map(Ok);
+        let Some(rest) = self.rest else {
+            return Ok(first.boxed());
+        };
+        // Only partitions make directories by which to divide the work.
+        let level = match partition_columns.is_empty() {
+            true => None,
+            false => store.list_level("").await?,
+        };
+        let Some(mut level) = level else {
+            return Ok(first.chain(rest).boxed());
+        };
+        level
+            .directories
+            .retain(|dir| !paths::is_hidden(dir, partition_columns));
+        let store = store.clone();
+        let below = stream::iter(level.directories)
+            .map(move |dir| {
+                let store = store.clone();
+                stream::once(async move { store.list_all(&dir).await })
+                    .try_flatten()
+                    .boxed()
+            })
+            .flatten_unordered(AT_ONCE);
+        Ok(stream::iter(level.files).map(Ok).chain(below).boxed())
+    }
 }
 
 /// Files that the log removed before a time.

@@ -21,7 +21,7 @@ use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
 use crate::write::request::CommitRequest;
 use crate::{Snapshot, now_ms};
-use candidates::{Expired, listed, write_note};
+use candidates::{Expired, Listing, listed, write_note};
 use retained::RetainedFiles;
 use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
@@ -127,7 +127,10 @@ pub async fn vacuum(
     tell: &Tell,
 ) -> Result<Vacuumed> {
     // Deletion is irreversible: nothing is read from a cache.
-    let store = store.without_cache()?;
+    let store = match request.dry_run {
+        true => store.clone(),
+        false => store.without_cache()?,
+    };
     let done = run(&store, request, inventory, delegate, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
@@ -139,7 +142,16 @@ async fn run(
     delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<Vacuumed> {
-    let base = Snapshot::open(store, None).await?;
+    let listing = async {
+        match request.lite || inventory.is_some() {
+            true => None,
+            false => Some(Listing::begin(store).await),
+        }
+    };
+    // A file that a commit adds after it was listed is known to the version that is opened later,
+    // or is younger than the retention.
+    let (base, listing) = futures::join!(Snapshot::open(store, None), listing);
+    let base = base?;
     base.state().check_write()?;
     base.state().check_properties()?;
     let retention_ms = retention(&base, request)?;
@@ -155,15 +167,15 @@ async fn run(
         retained.version(&Snapshot::open(store, Some(*version)).await?).await?;
     }
     let columns = partition_names(&base);
-    let (objects, looked_until) = match (inventory, request.lite) {
-        (Some(_), true) => {
+    let (objects, looked_until) = match (inventory, listing) {
+        (Some(_), _) if request.lite => {
             return Err(Error::invalid_argument(
                 "an inventory stands in for listing the directory, which a lite vacuum doesn't: leave one of them out",
             ));
         }
-        (Some(inventory), false) => (owned(store, inventory), None),
-        (None, false) => (listed(store, &columns).await?, None),
-        (None, true) => {
+        (Some(inventory), _) => (owned(store, inventory), None),
+        (None, Some(listing)) => (listing?.objects(store, &columns).await?, None),
+        (None, None) => {
             let expired = expired.ok_or_else(|| Error::internal("expired files weren't looked for"))?;
             let until = expired.looked_until.filter(|_| request.keep_versions.is_empty());
             (stream::iter(expired.files).map(Ok).boxed(), until)

@@ -24,13 +24,11 @@ impl RetainedFiles {
     /// Live files and their deletion vectors, and those of tombstones that haven't expired (P044).
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut retained = RetainedFiles::default();
-        retained.live(snapshot).await?;
-        // A tombstone with exactly this time doesn't count as older.
         let store = snapshot.store();
         let hashes = |batch: RecordBatch| hashes(store, &batch);
-        let stay = snapshot
-            .tombstones_as(cutoff_ms.saturating_sub(1), &[], &hashes)
-            .await?;
+        // A tombstone with exactly this time doesn't count as older.
+        let stay = snapshot.tombstones_as(cutoff_ms.saturating_sub(1), &[], &hashes);
+        let ((), stay) = futures::try_join!(retained.live(snapshot), stay)?;
         retained.add(stay.into_iter().flatten());
         Ok(retained)
     }
