@@ -96,7 +96,7 @@ def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict
     words = {kind: {r[kind]: r["instead"] for r in retired if kind in r} for kind in ("identifier", "file")}
     hits = {}
     for path, text in texts.items():
-        stem = PurePosixPath(path).stem
+        stem = PurePosixPath(path).stem.removeprefix("test_").removeprefix("bench_")
         if stem in words["file"]:
             hits["file", stem, path] = words["file"][stem]
         names = python_identifiers(text) if path.endswith(".py") else identifiers(text)
@@ -134,6 +134,15 @@ def test_retired_words_stay_retired() -> None:
 def test_retired_words_of_the_package_stay_retired() -> None:
     findings = problems(repo.sources("python/deltaplane/", ".py"), {"retired": listed()["retired_python"]})
     assert not findings, "\n".join(findings)
+
+
+def test_retired_file_names_stay_retired_in_tests_and_benches() -> None:
+    files = {path: "" for room in ("tests/", "benches/") for path in repo.sources(room, ".py")}
+    words = listed()
+    findings = problems(files, {"retired": [r for kind in ("retired", "retired_python") for r in words[kind]]})
+    assert not findings, "\n".join(findings)
+    wrong = problems({"tests/test_near.py": ""}, WORDS)
+    assert wrong == ["tests/test_near.py: the file `near` is retired: use probe"]
 
 
 def test_locals_and_parameters_are_nouns() -> None:

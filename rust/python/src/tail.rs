@@ -1,6 +1,6 @@
 //! The tail class: a table that is followed, its offsets, its new rows as an Arrow stream,
-//! as splits for Spark's tasks or as add actions for Spark's own scan. Boundary; what is new is the
-//! log's matter.
+//! as splits for Spark's tasks or as add actions for Spark's own scan. Only converts between Python
+//! and the log's crate, which finds the new rows.
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;

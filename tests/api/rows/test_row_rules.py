@@ -22,7 +22,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.schema import Field, Schema
-from elsewhere import constrained
+from unchecked_tables import constrained
 
 Table = Callable[[], str]
 UTC = dt.timezone.utc

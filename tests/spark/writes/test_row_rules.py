@@ -14,7 +14,7 @@ import pytest
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 from deltaplane.schema import Field, Schema, StructType
-from elsewhere import constrained
+from unchecked_tables import constrained
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

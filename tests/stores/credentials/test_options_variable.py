@@ -47,8 +47,8 @@ def test_the_programs_own_options_precede(no_session: None, monkeypatch: pytest.
     monkeypatch.setenv(VARIABLE, json.dumps({**KEYS, "aws_session_token": "t", "timeout": 60, "allow_http": True}))
     assert merged(LAKE, {}) == {**KEYS, "aws_session_token": "t", "timeout": "60", "allow_http": "true"}
     # A token isn't sent with another pair of keys.
-    given = {"aws_access_key_id": "other", "aws_secret_access_key": "also", "timeout": "1s"}
-    assert merged(LAKE, given) == {**given, "allow_http": "true"}
+    explicit = {"aws_access_key_id": "other", "aws_secret_access_key": "also", "timeout": "1s"}
+    assert merged(LAKE, explicit) == {**explicit, "allow_http": "true"}
     with overriding({"TIMEOUT": "2s"}):
         assert "timeout" not in merged(LAKE, {})
 

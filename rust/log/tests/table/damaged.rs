@@ -42,7 +42,7 @@ fn made(configuration: Value, checkpoint: bool) -> Files {
         if checkpoint {
             s.checkpoint().await.unwrap();
             append_day(&store).await;
-            // Without the commits before, nothing but the checkpoint can say what they said.
+            // Without the commits before the checkpoint, only the checkpoint has their actions.
             for version in 0..3 {
                 std::fs::remove_file(dir.path().join(format!("_delta_log/{version:020}.json"))).unwrap();
             }

@@ -205,7 +205,7 @@ impl ScalarBuilder {
         }
     }
 
-    /// More values of type double.
+    /// Appends values of type double.
     pub(crate) fn extend_doubles(&mut self, values: impl Iterator<Item = Option<f64>>) {
         match &mut self.values {
             Values::Double(b) => b.extend(values),
@@ -221,7 +221,7 @@ impl ScalarBuilder {
         }
     }
 
-    /// More values of a type whose values are texts.
+    /// Appends values of a type whose values are texts.
     pub(crate) fn extend_texts<T: AsRef<str>>(&mut self, values: impl Iterator<Item = Option<T>>) {
         match &mut self.values {
             Values::Text(b) => b.extend(values),

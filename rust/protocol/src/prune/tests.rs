@@ -1,4 +1,5 @@
-//! Single rules of skipping, one statistic at a time, and the physical names and leaves asked for.
+//! Single rules of skipping, each with one statistic, and the physical names of the columns whose
+//! statistics they use.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
