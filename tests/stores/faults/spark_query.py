@@ -1,5 +1,5 @@
-"""A streaming query of Spark in the soak: it writes the rows of the soak's table into a second table
-of the same store, with its checkpoint on the local disk."""
+"""A streaming query of Spark in the soak: it writes the rows of the soak's table into a second
+table of the same store, with its checkpoint on the local disk."""
 
 from __future__ import annotations
 

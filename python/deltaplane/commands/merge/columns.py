@@ -157,8 +157,8 @@ class MergeColumns:
         return names
 
     def check_star(self, clause: Clause) -> None:
-        """Checks that source and table have the columns of a clause that takes all of them, unless the
-        schema evolves or rows are stored unchanged."""
+        """Checks that source and table have the columns of a clause that takes all of them, unless
+        the schema evolves or rows are stored unchanged."""
         if clause.takes_all and not self.merge_schema and clause.kind != "source":
             check_star(self.target_columns, [f["name"] for f in self.source_fields], clause.excepted)
 

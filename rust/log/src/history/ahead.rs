@@ -81,8 +81,8 @@ impl Snapshot {
         commits.map(|commit| commit.ok_or_else(missing)).collect()
     }
 
-    /// The single commits from a version on that it has with a tag, by which a listing shows whether
-    /// they are still the same.
+    /// The single commits from a version on that it has with a tag, by which a listing shows
+    /// whether they are still the same.
     fn tagged_commits(&self, first: u64) -> impl Iterator<Item = &Arc<Commit>> {
         let commits = self.commits_in_hand().filter(move |c| c.version() >= first);
         commits.filter(|c| c.is_single() && listed(&c.name).strong_tag().is_some())
