@@ -37,7 +37,8 @@ _ENDS = ("expires_at", "expires_on", "expiry")
 # Providers that other processes can't import, by name and by identity. They are never removed,
 # since options may name them.
 _named: dict[str, CredentialProvider] = {}
-_names: dict[int, str] = {}
+# With the provider, so that no later object gets its identity: `hand` may replace it in `_named`.
+_names: dict[int, tuple[CredentialProvider, str]] = {}
 _lock = threading.Lock()
 
 
@@ -63,11 +64,10 @@ def provider_name(provider: object) -> str:
     if module and name and module != "__main__" and _attribute(sys.modules.get(module), name) is provider:
         return f"{module}:{name}"
     with _lock:
-        generated_name = _names.get(id(provider))
+        _, generated_name = _names.get(id(provider), (None, None))
         if generated_name is None:
-            generated_name = _names[id(provider)] = (
-                f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
-            )
+            generated_name = f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
+            _names[id(provider)] = (provider, generated_name)
             _named[generated_name] = provider
         return generated_name
 

@@ -151,3 +151,20 @@ def test_paths_of_spark_are_literal(spark: SparkSession, tmp_path: Path) -> None
         dp.write(spark.range(2, 3), f"file://{place}")
         assert dp.read(spark, str(place)).count() == 3
         assert [path.name for path in place.parent.iterdir()] == [name]
+
+
+def test_googles_credentials_are_not_those_of_hadoops_defaults(spark: SparkSession) -> None:
+    """Hadoop 3.5 sets the machine's identity in its file of defaults, which nobody has chosen; as
+    the session's own setting it counts."""
+    name, key_file = "fs.gs.auth.type", "fs.gs.auth.service.account.json.keyfile"
+    with session_options.in_session(spark):
+        assert "allow_instance_metadata" not in session_options.merged("gs://lake/t", {})
+        try:
+            spark.conf.set(key_file, "/key.json")
+            assert session_options.merged("gs://lake/t", {}) == {"google_service_account": "/key.json"}
+            spark.conf.unset(key_file)
+            spark.conf.set(name, "COMPUTE_ENGINE")
+            assert session_options.merged("gs://lake/t", {}) == {"allow_instance_metadata": "true"}
+        finally:
+            spark.conf.unset(name)
+            spark.conf.unset(key_file)

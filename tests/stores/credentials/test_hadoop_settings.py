@@ -216,6 +216,16 @@ def test_the_next_job_hands_the_keys_that_the_driver_has_then(task: None) -> Non
     assert dict(Handed.of(name)()[0])["access_key_id"] == "second"
 
 
+def test_a_provider_replaced_by_an_answer_keeps_its_name(task: None) -> None:
+    """A later provider in its place in memory would get its name, and so its answers."""
+    names = set()
+    for number in range(100):
+        name = provider_name(lambda number=number: {"access_key_id": str(number), "secret_access_key": "hidden"})
+        hand(Handed.of(name))
+        names.add(name)
+    assert len(names) == 100
+
+
 def test_a_task_has_what_the_driver_sent(task: None) -> None:
     assert carried_for([(LAKE, None)]) is None
     carried = received({**KEYS, "fs.s3a.endpoint.region": "r"}, {"timeout": "7s"})

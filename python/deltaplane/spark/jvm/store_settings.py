@@ -25,6 +25,8 @@ _OWN = "spark.deltaplane."
 # What is asked of a configuration with one call: settings of `fs.s3a.` and of EMR's `fs.s3.`.
 _BEGINNINGS = {"s3a": ("fs.s3",), "azure": ("fs.azure.",), "gs": ("fs.gs.", "google.cloud.auth.")}
 _SECRET_FILES = "hadoop.security.credential.provider.path"
+# Hadoop 3.5 has a default, the machine's identity, beside which it reads no key file.
+_GS_AUTH = "fs.gs.auth.type"
 
 _options: dict[str, dict[str, str]] = {}
 # Providers by the store's bucket or account and the class: each is asked once for all tables.
@@ -95,6 +97,8 @@ class SessionOptions:
             settings |= {beginning + key: value for key, value in self._with_prefix(beginning).items()}
         if store.kind == "s3a" and self._has_secret_files(settings, store):
             settings |= self._secrets(store)
+        if store.kind == "gs" and self._is_hadoops_own(_GS_AUTH):
+            settings.pop(_GS_AUTH, None)
         return chosen(settings)
 
     def options(self) -> Mapping[str, str]:
@@ -117,6 +121,15 @@ class SessionOptions:
         """The settings with a prefix, without it, in one call each to collect and to read them."""
         text = _mapper(self._spark).writeValueAsString(self._conf.getPropsWithPrefix(prefix))
         return {str(key): str(value) for key, value in json.loads(text).items()}
+
+    def _is_hadoops_own(self, key: str) -> bool:
+        """Whether a setting has only the value of Hadoop's own file of defaults. Hadoop names that
+        file for a value that Spark has set, too."""
+        sources = self._conf.getPropertySources(key)
+        if sources is None or list(sources) != ["core-default.xml"]:
+            return False
+        of_session = self._spark._jsparkSession.sessionState().conf()
+        return not of_session.contains(key) and not of_session.contains(f"spark.hadoop.{key}")
 
     def _has_secret_files(self, settings: Mapping[str, str], store: Store) -> bool:
         names = (
