@@ -4,6 +4,8 @@ table of the same store, with its checkpoint on the local disk."""
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +24,7 @@ def session(options: Mapping[str, str], place: Path) -> Iterator[Any]:
 
     from deltaplane import spark as dp
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
