@@ -65,7 +65,8 @@ pub struct Patcher {
 
 impl Patcher {
     /// A patcher for these columns; `None` if files have to be rewritten completely: they use other
-    /// column names, choose layouts by values, or have one of the columns in their paths.
+    /// column names or Bloom filters, choose layouts by values, or have one of the columns in their
+    /// paths.
     ///
     /// # Errors
     /// As [`super::FileWriter::new`].
@@ -91,6 +92,10 @@ impl Patcher {
         );
         let read = ReadSpec::new(spec.schema.clone(), partition_columns.clone());
         let files = FileSpec::new(stored, &partition_columns, spec)?;
+        if files.has_filters() {
+            // Copied chunks would have no Bloom filters.
+            return Ok(None);
+        }
         Ok(Some(Patcher {
             store: store.clone(),
             parquet: FileSpec::in_parquet(files.schema())?,

@@ -2,7 +2,7 @@
 //! meaning. Data only, and the check of a value.
 
 use super::{parse_bytes, parse_interval_ms};
-use crate::{Error, Result};
+use crate::{Error, Result, bloom_filters};
 
 /// The legal values of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,47 @@ fn is_codec(text: &str) -> bool {
     let known = ["none", "uncompressed", "snappy", "zstd", "gzip", "lz4", "lz4_raw"];
     known.contains(&name.trim()) && level.is_some_and(|l| l.trim().parse::<i32>().is_ok())
 }
+
+/// A property of this project, which other programs keep and don't interpret.
+#[derive(Debug, Clone, Copy)]
+pub struct Own {
+    /// The key under which it is stored; its case matters.
+    pub key: &'static str,
+    /// Its legal values, in words.
+    pub values: &'static str,
+    /// The default; `None` if there is none.
+    pub default: Option<&'static str>,
+    /// Its meaning.
+    pub meaning: &'static str,
+}
+
+/// The properties of this project, in order of their keys.
+pub static OWN: &[Own] = &[
+    Own {
+        key: "deltaplane.clusterFromBytes",
+        values: "a size in bytes, such as 104857600 or 100mb",
+        default: Some("64mb"),
+        meaning: "least size in memory of a write to a clustered table that orders its rows",
+    },
+    Own {
+        key: bloom_filters::COLUMNS,
+        values: "dotted names of columns, separated by commas",
+        default: None,
+        meaning: "columns of new data files that get a Parquet Bloom filter",
+    },
+    Own {
+        key: bloom_filters::FPP,
+        values: "a number between 0 and 1",
+        default: Some("0.01"),
+        meaning: "probability with which a Bloom filter takes an absent value for one of its own",
+    },
+    Own {
+        key: bloom_filters::NDV,
+        values: "a whole number of at least 1",
+        default: None,
+        meaning: "most distinct values of a row group for which a Bloom filter has room; unless set the rows of a row group",
+    },
+];
 
 /// The property of this key, ignoring case; `None` for a key that no version of Delta knows.
 pub fn find(key: &str) -> Option<&'static Known> {

@@ -1,0 +1,265 @@
+//! Skips row groups that lack the values of a predicate's equalities, by the Bloom filters of their
+//! columns. Asked only for row groups that statistics left, and where filters are smaller than what
+//! they may save; of a remote file all filters are fetched at once. A filter that isn't readable is
+//! not used.
+
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::expr::{Lookups, Predicate};
+use parquet::bloom_filter::{BITSET_MAX_LENGTH, Sbbf};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::reader::ChunkReader;
+use tokio::sync::Semaphore;
+
+use super::decode::{SharedPlan, Unit, ranges};
+use super::part_stats::Leaf;
+use super::source::{Input, Source, blocking};
+use super::{Members, ReadSpec};
+use values::stored_forms;
+
+/// Most values that are looked up: with more, one of them nearly always seems to be there.
+const MOST_VALUES: usize = 256;
+/// Most bytes of filters in memory, in steps: many files are opened ahead. More take all steps.
+const MEMORY_STEPS: u32 = 1024;
+const MEMORY_STEP_BYTES: u64 = 64 << 10;
+/// The bytes of a filter's header after its length: split blocks, xxHash, uncompressed. The format
+/// has no others yet.
+const HEADER_REST: [u8; 13] = [0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0];
+/// The first byte of the header: a field with the number 1, an `i32`.
+const HEADER_FIRST: u8 = 0x15;
+/// Most bytes of a header.
+const HEADER_BYTES: u64 = 32;
+/// A filter's blocks.
+const BLOCK_BYTES: usize = 32;
+
+/// What a scan looks up in filters.
+pub(super) struct FilterLookups {
+    tree: Lookups,
+    /// The physical path of each look-up's column; `None` if files don't decide.
+    paths: Vec<Option<Vec<String>>>,
+    memory: Arc<Semaphore>,
+}
+
+impl FilterLookups {
+    /// The look-ups of a read; `None` if it has none.
+    pub(super) fn new(spec: &ReadSpec, predicate: Option<&Predicate>, members: Option<&Members>) -> Option<Self> {
+        let by_predicate = predicate.map_or(Lookups::Unknown, |p| Lookups::of(p, MOST_VALUES));
+        let by_members = members.map_or(Lookups::Unknown, |m| m.lookups(&spec.schema, MOST_VALUES));
+        let tree = by_predicate.and(by_members);
+        let each = tree.each();
+        if each.is_empty() || each.iter().map(|l| l.values.len()).sum::<usize>() > MOST_VALUES {
+            return None;
+        }
+        let is_partition = |name: &String| {
+            let lower = name.to_lowercase();
+            spec.partition_columns.iter().any(|p| p.to_lowercase() == lower)
+        };
+        let path = |column: &[String]| match column.first() {
+            Some(top) if !is_partition(top) => spec.mapping.physical_path(&spec.schema, column),
+            _ => None,
+        };
+        let paths = each.iter().map(|l| path(&l.column)).collect();
+        Some(FilterLookups {
+            paths,
+            tree,
+            memory: Arc::new(Semaphore::new(MEMORY_STEPS as usize)),
+        })
+    }
+
+    /// Whether a row group may match, by which look-ups may find a value.
+    fn may_match(&self, mut may_have: impl FnMut(usize) -> bool) -> bool {
+        self.tree.may_match(&mut may_have)
+    }
+}
+
+/// One look-up in a file: a leaf, and the values as the file's filters have them.
+struct Probe {
+    leaf: usize,
+    values: Vec<Vec<u8>>,
+}
+
+/// The row groups of these units that have no matching row by their filters.
+///
+/// # Errors
+/// The store's errors.
+pub(super) async fn absent(plan: &SharedPlan, source: &Source, units: &[Unit]) -> Result<HashSet<usize>> {
+    let Some(lookups) = &plan.prepared.filter_lookups else {
+        return Ok(HashSet::new());
+    };
+    let probes = probes(plan, lookups);
+    let groups = useful(plan, lookups, &probes, source.size_bytes(), units);
+    let all: Vec<_> = groups.values().flat_map(Group::ranges).collect();
+    let is_in_hand = all.iter().all(|range| source.has(range));
+    let saved = groups.values().map(|g| g.saved).sum::<u64>();
+    if groups.is_empty() || (!is_in_hand && saved < bytes_of(&all) + super::source::MERGE_GAP_BYTES) {
+        return Ok(HashSet::new());
+    }
+    let steps = u32::try_from(bytes_of(&all).div_ceil(MEMORY_STEP_BYTES)).unwrap_or(MEMORY_STEPS);
+    let memory = lookups.memory.clone().acquire_many_owned(steps.min(MEMORY_STEPS));
+    let memory = memory.await.map_err(|e| Error::internal(format!("reading Bloom filters: {e}")))?;
+    let input = source.fetch(all).await?;
+    let plan = plan.clone();
+    blocking(move || {
+        let Some(lookups) = &plan.prepared.filter_lookups else {
+            return HashSet::new();
+        };
+        let lacks = |(number, group): (usize, Group)| (!group.may_match(lookups, &probes, &input)).then_some(number);
+        let absent = groups.into_iter().filter_map(lacks).collect();
+        drop(memory);
+        absent
+    })
+    .await
+}
+
+fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|r| r.end - r.start).sum()
+}
+
+/// Each look-up in this file; `None` where it can't be looked up exactly.
+fn probes(plan: &SharedPlan, lookups: &FilterLookups) -> Vec<Option<Probe>> {
+    let probe = |(lookup, path): (&deltaplane_protocol::expr::Lookup, &Option<Vec<String>>)| {
+        let leaf = Leaf::find(plan, path.as_ref()?)?;
+        let column = plan.metadata.parquet_schema().column(leaf.index);
+        let forms = lookup.values.iter().map(|v| stored_forms(v, leaf.stored_type(), &column));
+        Some(Probe {
+            leaf: leaf.index,
+            values: forms.collect::<Option<Vec<_>>>()?.concat(),
+        })
+    };
+    lookups.tree.each().into_iter().zip(&lookups.paths).map(probe).collect()
+}
+
+/// Where a filter is.
+struct Place {
+    range: Range<u64>,
+    /// Whether the filter ends with the range, and not before.
+    exact: bool,
+}
+
+/// A row group with filters.
+struct Group {
+    /// The filters by leaf.
+    filters: BTreeMap<usize, Place>,
+    /// Bytes that needn't be read without it.
+    saved: u64,
+}
+
+impl Group {
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.filters.values().map(|place| place.range.clone())
+    }
+
+    fn may_match(&self, lookups: &FilterLookups, probes: &[Option<Probe>], input: &Input) -> bool {
+        let read = |Place { range, exact }: &Place| {
+            let length = usize::try_from(range.end - range.start).ok()?;
+            parse(&input.get_bytes(range.start, length).ok()?, *exact)
+        };
+        let filters: BTreeMap<usize, Sbbf> = self
+            .filters
+            .iter()
+            .filter_map(|(leaf, place)| Some((*leaf, read(place)?)))
+            .collect();
+        lookups.may_match(|number| {
+            let probe = probes.get(number).and_then(Option::as_ref);
+            let filter = probe.and_then(|p| Some((p, filters.get(&p.leaf)?)));
+            filter.is_none_or(|(probe, filter)| probe.values.iter().any(|v| filter.check(v.as_slice())))
+        })
+    }
+}
+
+/// The row groups of these units that filters might exclude, at the price of fewer bytes than they
+/// may save.
+fn useful(
+    plan: &SharedPlan,
+    lookups: &FilterLookups,
+    probes: &[Option<Probe>],
+    size_bytes: u64,
+    units: &[Unit],
+) -> BTreeMap<usize, Group> {
+    let footer = plan.metadata.metadata();
+    let leaves: BTreeSet<usize> = probes.iter().flatten().map(|p| p.leaf).collect();
+    let mut groups = BTreeMap::new();
+    for unit in units {
+        let saved = bytes_of(&ranges(plan, unit));
+        groups
+            .entry(unit.row_group)
+            .or_insert_with(|| {
+                let chunk = |leaf: usize| footer.row_groups().get(unit.row_group)?.columns().get(leaf);
+                let place = |leaf: &usize| Some((*leaf, place(footer, chunk(*leaf)?, size_bytes)?));
+                Group {
+                    filters: leaves.iter().filter_map(place).collect(),
+                    saved: 0,
+                }
+            })
+            .saved += saved;
+    }
+    groups.retain(|_, group| {
+        let lacks_all = |number: usize| {
+            let probe = probes.get(number).and_then(Option::as_ref);
+            probe.is_none_or(|p| !group.filters.contains_key(&p.leaf))
+        };
+        let cost = bytes_of(&group.ranges().collect::<Vec<_>>());
+        !lookups.may_match(lacks_all) && cost < group.saved
+    });
+    groups
+}
+
+/// The bytes of a chunk's filter, if it has one within the file. Older writers don't say its
+/// length: then it ends at the latest where something else begins.
+fn place(footer: &ParquetMetaData, chunk: &ColumnChunkMetaData, size_bytes: u64) -> Option<Place> {
+    let start = u64::try_from(chunk.bloom_filter_offset()?).ok().filter(|start| *start > 0)?;
+    let end = match chunk.bloom_filter_length() {
+        Some(length) => start.checked_add(u64::try_from(length).ok()?)?,
+        None => starts(footer).filter(|other| *other > start).min().unwrap_or(size_bytes),
+    };
+    let length = end.checked_sub(start)?;
+    let most = BITSET_MAX_LENGTH as u64 + HEADER_BYTES;
+    (end <= size_bytes && (1..=most).contains(&length)).then(|| Place {
+        range: start..end,
+        exact: chunk.bloom_filter_length().is_some(),
+    })
+}
+
+/// Where parts of a file begin.
+fn starts(footer: &ParquetMetaData) -> impl Iterator<Item = u64> {
+    let chunks = footer.row_groups().iter().flat_map(|g| g.columns());
+    let of_chunk = |c: &ColumnChunkMetaData| {
+        let offsets = [c.bloom_filter_offset(), c.column_index_offset(), c.offset_index_offset()];
+        let known = offsets.into_iter().flatten().filter_map(|o| u64::try_from(o).ok());
+        known.chain([c.byte_range().0]).collect::<Vec<_>>()
+    };
+    chunks.flat_map(of_chunk)
+}
+
+/// A filter of the only kind that the format has, which ends with the bytes if that is exact; `None`
+/// for a damaged one: in a filter of another length other bits would be looked at.
+fn parse(bytes: &[u8], exact: bool) -> Option<Sbbf> {
+    let (first, mut rest) = bytes.split_first()?;
+    let (mut length, mut shift) = (0_u64, 0);
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        length |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        match byte & 0x80 {
+            0 => break,
+            _ if shift > 28 => return None,
+            _ => {}
+        }
+    }
+    // Thrift's integers alternate between positive and negative ones.
+    let length = (length & 1 == 0).then_some(length >> 1)?;
+    let (header, bits) = rest.split_at_checked(HEADER_REST.len())?;
+    let length = usize::try_from(length).ok()?;
+    let is_known = *first == HEADER_FIRST && header == HEADER_REST && (!exact || bits.len() == length);
+    let bits = bits.get(..length).filter(|_| is_known && length > 0 && length % BLOCK_BYTES == 0)?;
+    Some(Sbbf::new(bits))
+}
+
+#[cfg(test)]
+mod tests;
