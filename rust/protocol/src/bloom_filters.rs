@@ -3,17 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::properties::Properties;
+use crate::properties::{
+    BLOOM_FILTER_COLUMNS as COLUMNS, BLOOM_FILTER_FPP as FPP, BLOOM_FILTER_NDV as NDV, Properties,
+};
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::schema_changes::edit::{join_path, split_path};
 use crate::{Error, Result};
-
-/// Table property: the columns with filters, by dotted names separated by commas.
-pub const COLUMNS: &str = "deltaplane.parquet.bloomFilterColumns";
-/// Table property: the probability with which a filter takes an absent value for one of its own.
-pub const FPP: &str = "deltaplane.parquet.bloomFilterFpp";
-/// Table property: the most distinct values of a row group.
-pub const NDV: &str = "deltaplane.parquet.bloomFilterNdv";
 
 /// The probability of a false answer if none is chosen: a lower one makes filters larger than what
 /// the skipped row groups repay.
@@ -105,7 +100,9 @@ fn filter(column: Vec<String>, fpp: Option<f64>, ndv: Option<u64>) -> Result<Blo
         Err(Error::invalid_argument(format!("the Bloom filter of `{name}` {what}")))
     };
     if !(fpp > 0.0 && fpp < 1.0) {
-        return refused(format!("has a probability of false answers (fpp) between 0 and 1, not {fpp}"));
+        return refused(format!(
+            "has a probability of false answers (fpp) between 0 and 1, not {fpp}"
+        ));
     }
     if ndv == Some(0) {
         return refused("is for at least 1 distinct value (ndv), not 0".to_owned());
@@ -126,9 +123,13 @@ impl Target<'_> {
         };
         let number = |key: &str, text: &Option<String>, what: &str| {
             let bad = |t: &String| {
-                Error::invalid_argument(format!("`{t}` isn't a legal value of the table property `{key}`, which takes {what}"))
+                Error::invalid_argument(format!(
+                    "`{t}` isn't a legal value of the table property `{key}`, which takes {what}"
+                ))
             };
-            text.as_ref().map(|t| t.trim().parse::<f64>().map_err(|_| bad(t))).transpose()
+            text.as_ref()
+                .map(|t| t.trim().parse::<f64>().map_err(|_| bad(t)))
+                .transpose()
         };
         let fpp = number(FPP, &properties.bloom_filter_fpp, "a number between 0 and 1")?;
         let ndv = properties.bloom_filter_ndv.as_ref().map(|t| {
@@ -295,7 +296,14 @@ mod tests {
                 assert!(e.message().contains(why) && e.message().contains(name), "{e}");
             }
         }
-        for (key, value) in [(FPP, "0"), (FPP, "1"), (FPP, "nan"), (FPP, "few"), (NDV, "0"), (NDV, "-1")] {
+        for (key, value) in [
+            (FPP, "0"),
+            (FPP, "1"),
+            (FPP, "nan"),
+            (FPP, "few"),
+            (NDV, "0"),
+            (NDV, "-1"),
+        ] {
             of(&[(COLUMNS, "id"), (key, value)], &[]).unwrap_err();
         }
     }
@@ -308,7 +316,10 @@ mod tests {
         assert!(by(&[choice(None, false)]).is_empty());
         assert!(by(&[choice(Some("ID"), false)]).is_empty());
         assert_eq!(by(&[choice(Some("s.name"), true)]), ["id", "s.Name"]);
-        assert_eq!(by(&[choice(Some("id"), false), choice(None, true)]), ["`a.b`", "s.Name"]);
+        assert_eq!(
+            by(&[choice(Some("id"), false), choice(None, true)]),
+            ["`a.b`", "s.Name"]
+        );
         let sized = BloomFilterChoice {
             ndv: Some(7),
             fpp: Some(0.5),

@@ -5,9 +5,9 @@ mod known;
 
 use std::collections::BTreeMap;
 
-use crate::{Error, Result, bloom_filters};
+use crate::{Error, Result};
 
-pub use known::{KNOWN, Known, OWN, Own, Values, find};
+pub use known::{BLOOM_FILTER_COLUMNS, BLOOM_FILTER_FPP, BLOOM_FILTER_NDV, KNOWN, Known, OWN, Own, Values, find};
 
 /// The stored spelling of a property's key: known `delta.` keys ignore case, other `delta.` keys
 /// are refused, all others are the user's own (P190).
@@ -114,9 +114,9 @@ impl Properties {
                 .get("deltaplane.clusterFromBytes")
                 .and_then(|v| parse_bytes(v.trim()))
                 .unwrap_or(CLUSTER_FROM_BYTES),
-            bloom_filter_columns: configuration.get(bloom_filters::COLUMNS).cloned(),
-            bloom_filter_fpp: configuration.get(bloom_filters::FPP).cloned(),
-            bloom_filter_ndv: configuration.get(bloom_filters::NDV).cloned(),
+            bloom_filter_columns: configuration.get(BLOOM_FILTER_COLUMNS).cloned(),
+            bloom_filter_fpp: configuration.get(BLOOM_FILTER_FPP).cloned(),
+            bloom_filter_ndv: configuration.get(BLOOM_FILTER_NDV).cloned(),
             auto_compact: get("autoOptimize.autoCompact")
                 .or_else(|| get("autoOptimize"))
                 .is_some_and(|v| v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("auto")),

@@ -101,7 +101,9 @@ pub(super) async fn absent(plan: &SharedPlan, source: &Source, units: &[Unit]) -
     }
     let steps = u32::try_from(bytes_of(&all).div_ceil(MEMORY_STEP_BYTES)).unwrap_or(MEMORY_STEPS);
     let memory = lookups.memory.clone().acquire_many_owned(steps.min(MEMORY_STEPS));
-    let memory = memory.await.map_err(|e| Error::internal(format!("reading Bloom filters: {e}")))?;
+    let memory = memory
+        .await
+        .map_err(|e| Error::internal(format!("reading Bloom filters: {e}")))?;
     let input = source.fetch(all).await?;
     let plan = plan.clone();
     blocking(move || {
@@ -125,7 +127,10 @@ fn probes(plan: &SharedPlan, lookups: &FilterLookups) -> Vec<Option<Probe>> {
     let probe = |(lookup, path): (&deltaplane_protocol::expr::Lookup, &Option<Vec<String>>)| {
         let leaf = Leaf::find(plan, path.as_ref()?)?;
         let column = plan.metadata.parquet_schema().column(leaf.index);
-        let forms = lookup.values.iter().map(|v| stored_forms(v, leaf.stored_type(), &column));
+        let forms = lookup
+            .values
+            .iter()
+            .map(|v| stored_forms(v, leaf.stored_type(), &column));
         Some(Probe {
             leaf: leaf.index,
             values: forms.collect::<Option<Vec<_>>>()?.concat(),
@@ -184,6 +189,13 @@ fn useful(
     let footer = plan.metadata.metadata();
     let leaves: BTreeSet<usize> = probes.iter().flatten().map(|p| p.leaf).collect();
     let mut groups = BTreeMap::new();
+    let mut chunks = footer
+        .row_groups()
+        .iter()
+        .flat_map(|g| leaves.iter().filter_map(move |leaf| g.columns().get(*leaf)));
+    if chunks.all(|chunk| chunk.bloom_filter_offset().is_none()) {
+        return groups;
+    }
     for unit in units {
         let saved = bytes_of(&ranges(plan, unit));
         groups
@@ -212,10 +224,15 @@ fn useful(
 /// The bytes of a chunk's filter, if it has one within the file. Older writers don't say its
 /// length: then it ends at the latest where something else begins.
 fn place(footer: &ParquetMetaData, chunk: &ColumnChunkMetaData, size_bytes: u64) -> Option<Place> {
-    let start = u64::try_from(chunk.bloom_filter_offset()?).ok().filter(|start| *start > 0)?;
+    let start = u64::try_from(chunk.bloom_filter_offset()?)
+        .ok()
+        .filter(|start| *start > 0)?;
     let end = match chunk.bloom_filter_length() {
         Some(length) => start.checked_add(u64::try_from(length).ok()?)?,
-        None => starts(footer).filter(|other| *other > start).min().unwrap_or(size_bytes),
+        None => starts(footer)
+            .filter(|other| *other > start)
+            .min()
+            .unwrap_or(size_bytes),
     };
     let length = end.checked_sub(start)?;
     let most = BITSET_MAX_LENGTH as u64 + HEADER_BYTES;
@@ -227,9 +244,13 @@ fn place(footer: &ParquetMetaData, chunk: &ColumnChunkMetaData, size_bytes: u64)
 
 /// Where parts of a file begin.
 fn starts(footer: &ParquetMetaData) -> impl Iterator<Item = u64> {
-    let chunks = footer.row_groups().iter().flat_map(|g| g.columns());
+    let mut chunks = footer.row_groups().iter().flat_map(|g| g.columns());
     let of_chunk = |c: &ColumnChunkMetaData| {
-        let offsets = [c.bloom_filter_offset(), c.column_index_offset(), c.offset_index_offset()];
+        let offsets = [
+            c.bloom_filter_offset(),
+            c.column_index_offset(),
+            c.offset_index_offset(),
+        ];
         let known = offsets.into_iter().flatten().filter_map(|o| u64::try_from(o).ok());
         known.chain([c.byte_range().0]).collect::<Vec<_>>()
     };
@@ -257,7 +278,9 @@ fn parse(bytes: &[u8], exact: bool) -> Option<Sbbf> {
     let (header, bits) = rest.split_at_checked(HEADER_REST.len())?;
     let length = usize::try_from(length).ok()?;
     let is_known = *first == HEADER_FIRST && header == HEADER_REST && (!exact || bits.len() == length);
-    let bits = bits.get(..length).filter(|_| is_known && length > 0 && length % BLOCK_BYTES == 0)?;
+    let bits = bits
+        .get(..length)
+        .filter(|_| is_known && length > 0 && length % BLOCK_BYTES == 0)?;
     Some(Sbbf::new(bits))
 }
 

@@ -270,7 +270,14 @@ impl Opened {
         parallelism: usize,
     ) -> Result<Self> {
         let plan = FilePlan::new(prepared, file, opened.footer)?;
-        let units = units(&plan, file, live, opened.source.is_remote(), parallelism, &HashSet::new())?;
+        let units = units(
+            &plan,
+            file,
+            live,
+            opened.source.is_remote(),
+            parallelism,
+            &HashSet::new(),
+        )?;
         Ok(Opened {
             source: opened.source,
             plan: Arc::new(plan),

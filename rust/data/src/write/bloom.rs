@@ -6,9 +6,9 @@ use deltaplane_protocol::bloom_filters::BloomFilter;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::schema_changes::edit::join_path;
+use parquet::basic::Type as Physical;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::writer::ColumnCloseResult;
-use parquet::basic::Type as Physical;
 use parquet::file::properties::{BloomFilterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
@@ -35,13 +35,18 @@ impl Filters {
     /// # Errors
     /// `Internal` for a column that the files don't have: the plan of the write refuses it.
     pub(super) fn new(stored: &StructType, spec: &WriteSpec) -> Result<Self> {
-        let leaves = spec.bloom_filters.iter().map(|filter| leaf(stored, spec.mapping, filter));
+        let leaves = spec
+            .bloom_filters
+            .iter()
+            .map(|filter| leaf(stored, spec.mapping, filter));
         leaves.collect::<Result<_>>().map(Filters)
     }
 
     /// Whether a top-level column or a leaf inside it has a filter.
     pub(super) fn concern(&self, column: &str) -> bool {
-        self.0.iter().any(|leaf| leaf.path.parts().first().is_some_and(|p| p == column))
+        self.0
+            .iter()
+            .any(|leaf| leaf.path.parts().first().is_some_and(|p| p == column))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -317,8 +317,7 @@ impl OpenFile {
         let arrow = Arc::new(Schema::new(fields.collect::<Fields>()));
         let schema = FileSpec::in_parquet(&arrow).map_err(|e| e.with_path(path.clone()))?;
         let properties = spec.properties(rows, most)?;
-        let writer =
-            SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), properties).map_err(wrap)?;
+        let writer = SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), properties).map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
         let columns = arrow.fields().iter().zip(&spec.stats).zip(layouts);
         let columns = columns

@@ -99,8 +99,14 @@ impl Lookups {
         match self {
             Lookups::Unknown => true,
             Lookups::Has(_) => may_have(first),
-            Lookups::All(list) => list.iter().zip(numbered(list)).all(|(l, first)| l.judge(first, may_have)),
-            Lookups::Any(list) => list.iter().zip(numbered(list)).any(|(l, first)| l.judge(first, may_have)),
+            Lookups::All(list) => list
+                .iter()
+                .zip(numbered(list))
+                .all(|(l, first)| l.judge(first, may_have)),
+            Lookups::Any(list) => list
+                .iter()
+                .zip(numbered(list))
+                .any(|(l, first)| l.judge(first, may_have)),
         }
     }
 }
@@ -189,7 +195,11 @@ mod tests {
     use crate::schema::{Field, StructType};
 
     fn lookups(tree: Value) -> Lookups {
-        let columns = [("i", Primitive::Integer), ("t", Primitive::String), ("b", Primitive::Boolean)];
+        let columns = [
+            ("i", Primitive::Integer),
+            ("t", Primitive::String),
+            ("b", Primitive::Boolean),
+        ];
         let fields = columns.iter().map(|(name, ty)| Field::new(*name, *ty, true)).collect();
         let tree = serde_json::from_value(tree).unwrap();
         Lookups::of(&Predicate::bind(&tree, &StructType::new(fields)).unwrap(), 3)
@@ -223,12 +233,18 @@ mod tests {
         assert_eq!(lookups(list(4)), Lookups::Unknown);
         let other = json!({"op": "is_null", "arg": column("t")});
         let both = |op: &str, a: Value, b: Value| json!({"op": op, "args": [a, b]});
-        assert_eq!(lookups(both("or", is("i", "1", "long"), other.clone())), Lookups::Unknown);
+        assert_eq!(
+            lookups(both("or", is("i", "1", "long"), other.clone())),
+            Lookups::Unknown
+        );
         assert_eq!(
             names(&lookups(both("and", other, is("t", "x", "string")))),
             [("t".to_owned(), 1)]
         );
-        assert_eq!(lookups(json!({"op": "not", "arg": is("i", "1", "long")})), Lookups::Unknown);
+        assert_eq!(
+            lookups(json!({"op": "not", "arg": is("i", "1", "long")})),
+            Lookups::Unknown
+        );
         assert_eq!(lookups(is("b", "true", "boolean")), Lookups::Unknown);
     }
 

@@ -2,7 +2,7 @@
 //! meaning. Data only, and the check of a value.
 
 use super::{parse_bytes, parse_interval_ms};
-use crate::{Error, Result, bloom_filters};
+use crate::{Error, Result};
 
 /// The legal values of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +108,13 @@ fn is_codec(text: &str) -> bool {
     known.contains(&name.trim()) && level.is_some_and(|l| l.trim().parse::<i32>().is_ok())
 }
 
+/// The columns with Bloom filters, by dotted names separated by commas.
+pub const BLOOM_FILTER_COLUMNS: &str = "deltaplane.parquet.bloomFilterColumns";
+/// The probability with which a Bloom filter takes an absent value for one of its own.
+pub const BLOOM_FILTER_FPP: &str = "deltaplane.parquet.bloomFilterFpp";
+/// The most distinct values of a row group for which a Bloom filter has room.
+pub const BLOOM_FILTER_NDV: &str = "deltaplane.parquet.bloomFilterNdv";
+
 /// A property of this project, which other programs keep and don't interpret.
 #[derive(Debug, Clone, Copy)]
 pub struct Own {
@@ -130,19 +137,19 @@ pub static OWN: &[Own] = &[
         meaning: "least size in memory of a write to a clustered table that orders its rows",
     },
     Own {
-        key: bloom_filters::COLUMNS,
+        key: BLOOM_FILTER_COLUMNS,
         values: "dotted names of columns, separated by commas",
         default: None,
         meaning: "columns of new data files that get a Parquet Bloom filter",
     },
     Own {
-        key: bloom_filters::FPP,
+        key: BLOOM_FILTER_FPP,
         values: "a number between 0 and 1",
         default: Some("0.01"),
         meaning: "probability with which a Bloom filter takes an absent value for one of its own",
     },
     Own {
-        key: bloom_filters::NDV,
+        key: BLOOM_FILTER_NDV,
         values: "a whole number of at least 1",
         default: None,
         meaning: "most distinct values of a row group for which a Bloom filter has room; unless set the rows of a row group",

@@ -34,7 +34,10 @@ fn decimal(precision: u8, scale: i8) -> P {
 fn kinds() -> Vec<Kind> {
     macro_rules! kind {
         ($ty:expr, $name:expr) => {
-            Kind { ty: $ty, literal: |n| (n.to_string(), $name.to_owned()) }
+            Kind {
+                ty: $ty,
+                literal: |n| (n.to_string(), $name.to_owned()),
+            }
         };
     }
     vec![
@@ -53,7 +56,12 @@ fn kinds() -> Vec<Kind> {
         kind!(P::String, "string"),
         Kind {
             ty: P::Binary,
-            literal: |n| (n.to_string().bytes().map(|b| format!("{b:02x}")).collect(), "binary".to_owned()),
+            literal: |n| {
+                (
+                    n.to_string().bytes().map(|b| format!("{b:02x}")).collect(),
+                    "binary".to_owned(),
+                )
+            },
         },
     ]
 }
@@ -147,7 +155,10 @@ fn every_type_is_looked_up() {
             let spec = reading(ty, &tree);
             assert_eq!(rows(&t, &spec, &file), usize::from(has), "{ty} {value}");
             let (left, absent) = excluded(&t.store, &spec, &file);
-            assert!(left.len() > 1 && absent.len() + 2 >= left.len(), "{ty} {left:?} {absent:?}");
+            assert!(
+                left.len() > 1 && absent.len() + 2 >= left.len(),
+                "{ty} {left:?} {absent:?}"
+            );
             assert_eq!(excluded(&t.store, &spec, &plain).1, HashSet::new());
         }
     }
@@ -187,7 +198,10 @@ fn equal_floating_point_numbers_are_found_whatever_their_bits() {
     let t = Folder::new();
     let odd = -f64::NAN;
     let table = schema(&[("v", P::Double)]);
-    let values: Vec<f64> = (0..50).map(|n| if n < 25 { -0.0 } else { odd }).chain([1.0; 25]).collect();
+    let values: Vec<f64> = (0..50)
+        .map(|n| if n < 25 { -0.0 } else { odd })
+        .chain([1.0; 25])
+        .collect();
     let spec = WriteSpec {
         row_group_rows: GROUP_ROWS,
         bloom_filters: vec![filter("v")],
@@ -196,9 +210,19 @@ fn equal_floating_point_numbers_are_found_whatever_their_bits() {
     let rows_written = batch(vec![("v", Arc::new(Float64Array::from(values)) as ArrayRef)]);
     let file = file_read(&t.write_spec(spec, &[rows_written]).unwrap()[0]);
     for zero in ["0.0", "-0.0"] {
-        assert_eq!(rows(&t, &reading(P::Double, &equals(&(zero.into(), "double".into()))), &file), 25);
+        assert_eq!(
+            rows(&t, &reading(P::Double, &equals(&(zero.into(), "double".into()))), &file),
+            25
+        );
     }
-    assert_eq!(rows(&t, &reading(P::Double, &equals(&("NaN".into(), "double".into()))), &file), 25);
+    assert_eq!(
+        rows(
+            &t,
+            &reading(P::Double, &equals(&("NaN".into(), "double".into()))),
+            &file
+        ),
+        25
+    );
     // Readers that look for the bits of one zero or one NaN find them too.
     let source = block_on(source::open(&t.store, &file)).unwrap();
     let footer = block_on(source.footer(false)).unwrap();
@@ -206,7 +230,11 @@ fn equal_floating_point_numbers_are_found_whatever_their_bits() {
     let filters: Vec<Sbbf> = footer
         .row_groups()
         .iter()
-        .map(|g| Sbbf::read_from_column_chunk(g.column(0), &bytes::Bytes::from(bytes.clone())).unwrap().unwrap())
+        .map(|g| {
+            Sbbf::read_from_column_chunk(g.column(0), &bytes::Bytes::from(bytes.clone()))
+                .unwrap()
+                .unwrap()
+        })
         .collect();
     assert!(filters[0].check(&0.0_f64) && filters[0].check(&-0.0_f64));
     assert!(filters[1].check(&f64::NAN) && filters[1].check(&-f64::NAN));
@@ -243,7 +271,10 @@ fn filters_have_the_size_of_their_values() {
     let file = written(&t, P::Long, &shuffled(100), true);
     let source = block_on(source::open(&t.store, &file)).unwrap();
     let footer = block_on(source.footer(false)).unwrap();
-    let lengths = footer.row_groups().iter().map(|g| g.column(0).bloom_filter_length().unwrap());
+    let lengths = footer
+        .row_groups()
+        .iter()
+        .map(|g| g.column(0).bloom_filter_length().unwrap());
     assert!(lengths.into_iter().all(|length| length < 150));
 }
 
@@ -277,13 +308,17 @@ fn filters_of_a_remote_file_are_one_request() {
     let store = Store::open(&Location::parse("blooming://h/t").unwrap(), &Options::default()).unwrap();
     let t = Folder::new();
     // Values that don't compress, in row groups of more bytes than a request is worth.
-    let values: Vec<Option<i64>> = (0..600_000_i64).map(|n| Some(n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) | 1)).collect();
+    let values: Vec<Option<i64>> = (0..600_000_i64)
+        .map(|n| Some(n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) | 1))
+        .collect();
     let spec = WriteSpec {
         row_group_rows: 200_000,
         bloom_filters: vec![filter("v")],
         ..WriteSpec::new(schema(&[("v", P::Long)]), vec![], 0)
     };
-    let adds = t.write_spec(spec, &[batch(vec![("v", column(P::Long, &values))])]).unwrap();
+    let adds = t
+        .write_spec(spec, &[batch(vec![("v", column(P::Long, &values))])])
+        .unwrap();
     let file = file_read(&adds[0]);
     let bytes = std::fs::read(t.path(&file.path)).unwrap();
     block_on(store.put(&file.path, bytes.into())).unwrap();

@@ -40,11 +40,7 @@ pub(super) fn stored_forms(value: &LookupValue, stored: &ArrowType, column: &Col
                 _ => one(integer(digits, physical)?),
             }
         }
-        (
-            ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View,
-            Physical::BYTE_ARRAY,
-            V::Bytes(bytes),
-        )
+        (ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View, Physical::BYTE_ARRAY, V::Bytes(bytes))
         | (ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView, Physical::BYTE_ARRAY, V::Bytes(bytes)) => {
             one(bytes.clone())
         }

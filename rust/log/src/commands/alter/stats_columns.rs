@@ -3,7 +3,7 @@
 
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::bloom_filters;
-use deltaplane_protocol::properties::Properties;
+use deltaplane_protocol::properties::{BLOOM_FILTER_COLUMNS, Properties};
 use deltaplane_protocol::schema_changes::edit::{join_path, split_path};
 
 const KEY: &str = "delta.dataSkippingStatsColumns";
@@ -15,7 +15,7 @@ pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[Stri
         follow_in(metadata, KEY, listed, old, new);
     }
     if let Some(text) = properties.bloom_filter_columns {
-        follow_in(metadata, bloom_filters::COLUMNS, bloom_filters::listed(&text), old, new);
+        follow_in(metadata, BLOOM_FILTER_COLUMNS, bloom_filters::listed(&text), old, new);
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
 
     fn after(listed: &str, old: &str, new: Option<&str>) -> Option<String> {
         let mut metadata = Metadata::default();
-        let keys = [KEY, bloom_filters::COLUMNS];
+        let keys = [KEY, BLOOM_FILTER_COLUMNS];
         for key in keys {
             metadata.configuration.insert(key.to_owned(), listed.to_owned());
         }
