@@ -7,26 +7,19 @@ mod values;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
 
-use deltaplane_error::{Error, Result};
-use deltaplane_protocol::expr::{Lookups, Predicate};
+use deltaplane_error::Result;
+use deltaplane_protocol::expr::Lookup;
 use parquet::bloom_filter::{BITSET_MAX_LENGTH, Sbbf};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::ChunkReader;
-use tokio::sync::Semaphore;
 
+use self::values::stored_forms;
 use super::decode::{SharedPlan, Unit, ranges};
+use super::lookups::FilterLookups;
 use super::part_stats::Leaf;
-use super::source::{Input, Source, blocking};
-use super::{Members, ReadSpec};
-use values::stored_forms;
+use super::source::{Input, MERGE_GAP_BYTES, Source, blocking};
 
-/// Most values that are looked up: with more, one of them nearly always seems to be there.
-const MOST_VALUES: usize = 256;
-/// Most bytes of filters in memory, in steps: many files are opened ahead. More take all steps.
-const MEMORY_STEPS: u32 = 1024;
-const MEMORY_STEP_BYTES: u64 = 64 << 10;
 /// The bytes of a filter's header after its length: split blocks, xxHash, uncompressed. The format
 /// has no others yet.
 const HEADER_REST: [u8; 13] = [0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0];
@@ -36,46 +29,6 @@ const HEADER_FIRST: u8 = 0x15;
 const HEADER_BYTES: u64 = 32;
 /// A filter's blocks.
 const BLOCK_BYTES: usize = 32;
-
-/// What a scan looks up in filters.
-pub(super) struct FilterLookups {
-    tree: Lookups,
-    /// The physical path of each look-up's column; `None` if files don't decide.
-    paths: Vec<Option<Vec<String>>>,
-    memory: Arc<Semaphore>,
-}
-
-impl FilterLookups {
-    /// The look-ups of a read; `None` if it has none.
-    pub(super) fn new(spec: &ReadSpec, predicate: Option<&Predicate>, members: Option<&Members>) -> Option<Self> {
-        let by_predicate = predicate.map_or(Lookups::Unknown, |p| Lookups::of(p, MOST_VALUES));
-        let by_members = members.map_or(Lookups::Unknown, |m| m.lookups(&spec.schema, MOST_VALUES));
-        let tree = by_predicate.and(by_members);
-        let each = tree.each();
-        if each.is_empty() || each.iter().map(|l| l.values.len()).sum::<usize>() > MOST_VALUES {
-            return None;
-        }
-        let is_partition = |name: &String| {
-            let lower = name.to_lowercase();
-            spec.partition_columns.iter().any(|p| p.to_lowercase() == lower)
-        };
-        let path = |column: &[String]| match column.first() {
-            Some(top) if !is_partition(top) => spec.mapping.physical_path(&spec.schema, column),
-            _ => None,
-        };
-        let paths = each.iter().map(|l| path(&l.column)).collect();
-        Some(FilterLookups {
-            paths,
-            tree,
-            memory: Arc::new(Semaphore::new(MEMORY_STEPS as usize)),
-        })
-    }
-
-    /// Whether a row group may match, by which look-ups may find a value.
-    fn may_match(&self, mut may_have: impl FnMut(usize) -> bool) -> bool {
-        self.tree.may_match(&mut may_have)
-    }
-}
 
 /// One look-up in a file: a leaf, and the values as the file's filters have them.
 struct Probe {
@@ -96,14 +49,11 @@ pub(super) async fn absent(plan: &SharedPlan, source: &Source, units: &[Unit]) -
     let all: Vec<_> = groups.values().flat_map(Group::ranges).collect();
     let is_in_hand = all.iter().all(|range| source.has(range));
     let saved = groups.values().map(|g| g.saved).sum::<u64>();
-    if groups.is_empty() || (!is_in_hand && saved < bytes_of(&all) + super::source::MERGE_GAP_BYTES) {
+    // A request costs more than the gap for which it isn't divided.
+    if groups.is_empty() || (!is_in_hand && saved < bytes_of(&all) + MERGE_GAP_BYTES) {
         return Ok(HashSet::new());
     }
-    let steps = u32::try_from(bytes_of(&all).div_ceil(MEMORY_STEP_BYTES)).unwrap_or(MEMORY_STEPS);
-    let memory = lookups.memory.clone().acquire_many_owned(steps.min(MEMORY_STEPS));
-    let memory = memory
-        .await
-        .map_err(|e| Error::internal(format!("reading Bloom filters: {e}")))?;
+    let memory = lookups.room_for(bytes_of(&all)).await?;
     let input = source.fetch(all).await?;
     let plan = plan.clone();
     blocking(move || {
@@ -124,7 +74,7 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
 
 /// Each look-up in this file; `None` where it can't be looked up exactly.
 fn probes(plan: &SharedPlan, lookups: &FilterLookups) -> Vec<Option<Probe>> {
-    let probe = |(lookup, path): (&deltaplane_protocol::expr::Lookup, &Option<Vec<String>>)| {
+    let probe = |(lookup, path): (&Lookup, &Option<Vec<String>>)| {
         let leaf = Leaf::find(plan, path.as_ref()?)?;
         let column = plan.metadata.parquet_schema().column(leaf.index);
         let forms = lookup

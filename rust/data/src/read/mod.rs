@@ -8,6 +8,7 @@ mod chunks;
 mod decode;
 mod footer_stats;
 mod hidden;
+mod lookups;
 mod members;
 mod outdated;
 mod pages;

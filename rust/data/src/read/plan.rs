@@ -20,8 +20,8 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::bloom::FilterLookups;
 use super::hidden::{self, Hidden};
+use super::lookups::FilterLookups;
 use super::{FileRead, Members, ReadSpec};
 use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
 use crate::types::row_type;

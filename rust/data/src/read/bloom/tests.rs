@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType as ArrowType;
 use deltaplane_protocol::bloom_filters::BloomFilter;
-use deltaplane_protocol::expr::Expr;
+use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::schema::{Field, Primitive as P};
 use deltaplane_store::{Location, Options, Store, block_on};
 use proptest::prelude::*;
@@ -13,7 +15,7 @@ use super::super::plan::{FilePlan, Prepared};
 use super::super::row_groups::units;
 use super::super::source;
 use super::super::vectors::LiveRows;
-use super::super::{FileRead, ReadSpec};
+use super::super::{FileRead, Members, ReadSpec};
 use super::*;
 use crate::testing::{Folder, batch, file_read, schema};
 use crate::types::row_type;
