@@ -12,7 +12,7 @@ use deltaplane_error::Result;
 use deltaplane_protocol::expr::Lookup;
 use parquet::bloom_filter::{BITSET_MAX_LENGTH, Sbbf};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
-use parquet::file::reader::ChunkReader;
+use parquet::file::reader::{ChunkReader, Length};
 
 use self::values::stored_forms;
 use super::decode::{SharedPlan, Unit, ranges};
@@ -110,14 +110,10 @@ impl Group {
     }
 
     fn may_match(&self, lookups: &FilterLookups, probes: &[Option<Probe>], input: &Input) -> bool {
-        let read = |Place { range, exact }: &Place| {
-            let length = usize::try_from(range.end - range.start).ok()?;
-            parse(&input.get_bytes(range.start, length).ok()?, *exact)
-        };
         let filters: BTreeMap<usize, Sbbf> = self
             .filters
             .iter()
-            .filter_map(|(leaf, place)| Some((*leaf, read(place)?)))
+            .filter_map(|(leaf, place)| Some((*leaf, read(place, input)?)))
             .collect();
         lookups.may_match(|number| {
             let probe = probes.get(number).and_then(Option::as_ref);
@@ -190,6 +186,25 @@ fn place(footer: &ParquetMetaData, chunk: &ColumnChunkMetaData, size_bytes: u64)
         range: start..end,
         exact: chunk.bloom_filter_length().is_some(),
     })
+}
+
+/// The bytes of a chunk's filter in a file of this size, if it has one.
+pub(crate) fn filter_range(
+    footer: &ParquetMetaData,
+    chunk: &ColumnChunkMetaData,
+    size_bytes: u64,
+) -> Option<Range<u64>> {
+    place(footer, chunk, size_bytes).map(|place| place.range)
+}
+
+/// A chunk's filter, if it has a readable one among the fetched bytes.
+pub(crate) fn filter_of(footer: &ParquetMetaData, chunk: &ColumnChunkMetaData, input: &Input) -> Option<Sbbf> {
+    read(&place(footer, chunk, input.len())?, input)
+}
+
+fn read(Place { range, exact }: &Place, input: &Input) -> Option<Sbbf> {
+    let length = usize::try_from(range.end - range.start).ok()?;
+    parse(&input.get_bytes(range.start, length).ok()?, *exact)
 }
 
 /// Where parts of a file begin.

@@ -35,6 +35,7 @@ use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_store::Store;
 use parquet::file::metadata::ParquetMetaData;
 
+pub(crate) use bloom::{filter_of, filter_range};
 pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
 pub(crate) use footer_stats::column_stats;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
@@ -60,6 +61,11 @@ impl SourceFile {
             Ok(SourceFile { source, footer })
         };
         opened.await.map_err(|e: Error| e.with_path(file.path.clone()))
+    }
+
+    /// The file's size.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.source.size_bytes()
     }
 
     /// Fetches these byte ranges for a decoder.

@@ -49,6 +49,12 @@ impl Filters {
             .any(|leaf| leaf.path.parts().first().is_some_and(|p| p == column))
     }
 
+    /// Whether a leaf has a filter.
+    pub(super) fn has(&self, path: &ColumnPath) -> bool {
+        self.0.iter().any(|leaf| leaf.path == *path)
+    }
+
+    /// Whether no column has one.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

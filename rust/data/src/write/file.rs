@@ -83,9 +83,14 @@ impl FileSpec {
         })
     }
 
-    /// Whether columns have Bloom filters.
-    pub(super) fn has_filters(&self) -> bool {
-        !self.filters.is_empty()
+    /// Whether leaves of a column have Bloom filters.
+    pub(super) fn has_filters_in(&self, column: &str) -> bool {
+        self.filters.concern(column)
+    }
+
+    /// Whether a leaf has a Bloom filter.
+    pub(super) fn has_filter(&self, leaf: &ColumnPath) -> bool {
+        self.filters.has(leaf)
     }
 
     /// Each column's leaf in the files, if its pages may be copied from other files: not where a
@@ -138,7 +143,7 @@ impl FileSpec {
         let names: Vec<_> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
         let properties = self.properties_of(&names, rows.columns());
         match most {
-            Some(most) if self.has_filters() && most < self.row_group_rows => {
+            Some(most) if !self.filters.is_empty() && most < self.row_group_rows => {
                 let properties = properties.as_ref().clone().into_builder();
                 Ok(Arc::new(self.filters.applied(properties, most)?.build()))
             }
