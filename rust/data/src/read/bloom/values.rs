@@ -87,10 +87,7 @@ fn integer(value: i128, physical: Physical) -> Option<Vec<u8>> {
 fn big_endian(value: i128, length: usize) -> Option<Vec<u8>> {
     let sign = if value < 0 { 0xff } else { 0 };
     let bytes = value.to_be_bytes();
-    let Some(cut) = bytes.len().checked_sub(length) else {
-        return Some([vec![sign; length - bytes.len()], bytes.to_vec()].concat());
-    };
-    let (repeated, kept) = bytes.split_at_checked(cut)?;
+    let (repeated, kept) = bytes.split_at_checked(bytes.len().checked_sub(length)?)?;
     let keeps_sign = kept.first().is_some_and(|first| (first & 0x80 != 0) == (value < 0));
     (keeps_sign && repeated.iter().all(|b| *b == sign)).then(|| kept.to_vec())
 }
@@ -132,7 +129,7 @@ mod tests {
         assert_eq!(integer(1 << 31, Physical::INT32), None);
         assert_eq!(integer(-1, Physical::INT32).unwrap(), [0xff; 4]);
         assert_eq!(big_endian(-2, 3).unwrap(), [0xff, 0xff, 0xfe]);
-        assert_eq!(big_endian(1, 17).unwrap().len(), 17);
+        assert_eq!((big_endian(1, 16).unwrap().len(), big_endian(1, 17)), (16, None));
         assert_eq!((big_endian(128, 1), big_endian(-129, 1)), (None, None));
         assert_eq!(doubles(-0.0).unwrap().len(), 2);
         assert_eq!(floats(f32::NAN), None);
