@@ -209,7 +209,7 @@ fn read(Place { range, exact }: &Place, input: &Input) -> Option<Sbbf> {
 
 /// Where parts of a file begin.
 fn starts(footer: &ParquetMetaData) -> impl Iterator<Item = u64> {
-    let mut chunks = footer.row_groups().iter().flat_map(|g| g.columns());
+    let chunks = footer.row_groups().iter().flat_map(|g| g.columns());
     let of_chunk = |c: &ColumnChunkMetaData| {
         let offsets = [
             c.bloom_filter_offset(),
