@@ -318,10 +318,11 @@ def test_sql_without_spark_skips_row_groups(tmp_path: Path) -> None:
     path = made(tmp_path / "t", writer_properties=WriterProperties(max_row_group_size=20))
     (file,) = live_files(path)
     damage(file)
-    for condition in ("id = 51", "s.k = 51"):
-        assert deltaplane.sql(f"SELECT * FROM delta.`{path}` WHERE {condition}").to_pylist() == []
-    with pytest.raises(DeltaError):
-        deltaplane.sql(f"SELECT * FROM delta.`{path}` WHERE id = 50").to_pylist()
+    # DuckDB reads files without structs itself.
+    for columns in ("id, p", "*"):
+        assert deltaplane.sql(f"SELECT {columns} FROM delta.`{path}` WHERE id = 51").to_pylist() == []
+        with pytest.raises(DeltaError):
+            deltaplane.sql(f"SELECT {columns} FROM delta.`{path}` WHERE id = 50").to_pylist()
 
 
 def values_of(kind: str, numbers: list[int | None]) -> pa.Array:
