@@ -42,6 +42,7 @@ def damage(file: str) -> None:
         group = footer.row_group(number)
         for place in range(group.num_columns):
             chunk = group.column(place)
-            start = min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at is not None)
+            offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
+            start = min(offset for offset in offsets if offset is not None)
             content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
     Path(file).write_bytes(content)

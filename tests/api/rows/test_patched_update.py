@@ -147,14 +147,14 @@ def test_bloom_filters_stay_and_hold_new_values(tmp_path: Path, patches: list[in
     assert patches == [1]
     file = str(file_of(path))
     assert filtered(file) == {"id", "text", "amount", "s.y"}
-    found = {
+    counts = {
         "amount = -1.5": 1,
         "text = '-1'": 0,
         f"text = '{whole['text'][77]}'": 1,
         "s.y = '59999'": 1,
         "s.y = '7x'": 0,
     }
-    for condition, count in found.items():
+    for condition, count in counts.items():
         assert DeltaTable(path).to_pyarrow_table(filters=condition).num_rows == count, condition
     # A file without the filters that new files have is written again, which makes them.
     DeltaTable(path).alter.set_table_properties({COLUMNS: "number"})

@@ -39,8 +39,8 @@ def made(path: Path, properties: dict[str, str] | None = None, **more: Any) -> s
 
 
 def chosen(*columns: str, **settings: Any) -> WriterProperties:
-    one = ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, **settings))
-    return WriterProperties(column_properties=dict.fromkeys(columns, one))
+    filters = ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, **settings))
+    return WriterProperties(column_properties=dict.fromkeys(columns, filters))
 
 
 def source(first: int = 20) -> pa.Table:
@@ -439,8 +439,8 @@ def test_filters_of_others_are_used(tmp_path: Path, program: str) -> None:
     assert table.to_pyarrow_table(filters="id = 500").num_rows == 1
     assert table.to_pyarrow_table(filters="text = 't500'").num_rows == 1
     damage(file)
-    found = [DeltaTable(folder).to_pyarrow_table(filters=p).num_rows for p in ("id = 501", "text = 't1003'")]
-    assert found == [0, 0]
+    counts = [DeltaTable(folder).to_pyarrow_table(filters=p).num_rows for p in ("id = 501", "text = 't1003'")]
+    assert counts == [0, 0]
 
 
 @pytest.mark.parametrize("width", [pa.float32(), pa.float64()])
@@ -453,5 +453,5 @@ def test_zeros_of_others_are_found_whatever_their_sign(tmp_path: Path, width: pa
     assert filtered(str(tmp_path / "a.parquet")) == {"v"}
     assert DeltaTable(tmp_path).to_pyarrow_table(filters="v = 0")["n"].to_pylist() == [0, 1, 2, 3, 4]
     for condition in ("v = 0", "v IN (0)", "v = -0.0D", "v <=> 0"):
-        found = deltaplane.sql(f"SELECT n FROM delta.`{tmp_path}` WHERE {condition} ORDER BY n").to_pylist()
-        assert [row["n"] for row in found] == [0, 1, 2, 3, 4], condition
+        matches = deltaplane.sql(f"SELECT n FROM delta.`{tmp_path}` WHERE {condition} ORDER BY n").to_pylist()
+        assert [row["n"] for row in matches] == [0, 1, 2, 3, 4], condition

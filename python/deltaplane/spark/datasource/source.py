@@ -84,9 +84,9 @@ class DeltaplaneDataSource(DataSource):
     `partitionBy` (names separated by commas), `mergeSchema`, `overwriteSchema`, `replaceWhere`,
     `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`, and Spark's
     `parquet.bloom.filter.enabled#column`, `….fpp#column` and `….expected.ndv#column`. All other
-    options go to the store. The embedded engine evaluates constraints, generated columns and defaults in
-    the tasks, and refuses by name expressions whose result may differ from Spark's; with
-    `deltaplane.spark.write` Spark evaluates them.
+    options go to the store. The embedded engine evaluates constraints, generated columns and
+    defaults in the tasks, and refuses by name expressions whose result may differ from Spark's;
+    with `deltaplane.spark.write` Spark evaluates them.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

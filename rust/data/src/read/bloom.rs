@@ -222,8 +222,8 @@ fn starts(footer: &ParquetMetaData) -> impl Iterator<Item = u64> {
     chunks.flat_map(of_chunk)
 }
 
-/// A filter of the only kind that the format has, which ends with the bytes if that is exact; `None`
-/// for a damaged one: in a filter of another length other bits would be looked at.
+/// A filter of the only kind that the format has, which ends with the bytes if that is exact;
+/// `None` for a damaged one: in a filter of another length other bits would be looked at.
 fn parse(bytes: &[u8], exact: bool) -> Option<Sbbf> {
     let (first, mut rest) = bytes.split_first()?;
     let (mut length, mut shift) = (0_u64, 0);

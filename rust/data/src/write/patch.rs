@@ -433,7 +433,7 @@ fn ranges_of(raw: &SourceFile, group: usize, leaf: usize) -> impl Iterator<Item 
     let chunk = raw.footer.row_group(group).column(leaf);
     let (start, length) = chunk.byte_range();
     let filter = filter_range(&raw.footer, chunk, raw.size_bytes());
-    [start..start.saturating_add(length)].into_iter().chain(filter)
+    std::iter::once(start..start.saturating_add(length)).chain(filter)
 }
 
 /// Prefix of Spark's footer keys for dates and times in the calendar before 1582.

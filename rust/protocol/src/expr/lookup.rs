@@ -218,8 +218,8 @@ mod tests {
     }
 
     fn names(lookups: &Lookups) -> Vec<(String, usize)> {
-        let of = |l: &&Lookup| (l.column.join("."), l.values.len());
-        lookups.each().iter().map(of).collect()
+        let name = |l: &&Lookup| (l.column.join("."), l.values.len());
+        lookups.each().iter().map(name).collect()
     }
 
     #[test]

@@ -1,3 +1,4 @@
+//! Look-ups of every type in files of drawn values, damaged filters, and their requests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 use std::sync::Arc;
 
@@ -405,8 +406,8 @@ proptest! {
         let mut bytes = std::fs::read(&path).unwrap();
         // The header of one of the filters: its bits have no checksum in the format.
         let group = footer.row_group(place % footer.num_row_groups());
-        let at = group.column(0).bloom_filter_offset().unwrap() as usize + place / 8 % 15;
-        bytes[at] = byte;
+        let offset = group.column(0).bloom_filter_offset().unwrap() as usize + place / 8 % 15;
+        bytes[offset] = byte;
         std::fs::write(&path, &bytes).unwrap();
         let spec = reading(P::Long, &equals(&(value.to_string(), "long".to_owned())));
         let expected = usize::from(value % 2 == 0 && value < 240);

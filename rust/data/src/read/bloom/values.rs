@@ -15,37 +15,39 @@ const WHOLE_FLOATS: f32 = 16_777_216.0;
 /// they aren't known. Equal floating-point numbers have several forms.
 pub(super) fn stored_forms(value: &LookupValue, stored: &ArrowType, column: &ColumnDescPtr) -> Option<Vec<Vec<u8>>> {
     use LookupValue as V;
-    let one = |bytes: Vec<u8>| Some(vec![bytes]);
+    let single = |bytes: Vec<u8>| Some(vec![bytes]);
     let physical = column.physical_type();
     match (stored, physical, value) {
         (ArrowType::Int8 | ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64, ..) => {
-            one(integer(whole(value, 0)?, physical)?)
+            single(integer(whole(value, 0)?, physical)?)
         }
-        (ArrowType::Date32, Physical::INT32, V::Date(days)) => one(days.to_le_bytes().to_vec()),
+        (ArrowType::Date32, Physical::INT32, V::Date(days)) => single(days.to_le_bytes().to_vec()),
         (ArrowType::Date32, Physical::INT32, V::Timestamp(micros)) if micros % DAY_US == 0 => {
-            one(i32::try_from(micros / DAY_US).ok()?.to_le_bytes().to_vec())
+            single(i32::try_from(micros / DAY_US).ok()?.to_le_bytes().to_vec())
         }
         (ArrowType::Timestamp(unit, _), Physical::INT64, V::Timestamp(micros)) => match unit {
-            TimeUnit::Microsecond => one(micros.to_le_bytes().to_vec()),
-            TimeUnit::Millisecond if micros % 1000 == 0 => one((micros / 1000).to_le_bytes().to_vec()),
+            TimeUnit::Microsecond => single(micros.to_le_bytes().to_vec()),
+            TimeUnit::Millisecond if micros % 1000 == 0 => single((micros / 1000).to_le_bytes().to_vec()),
             // Several nanoseconds are one microsecond of the table.
             _ => None,
         },
         (ArrowType::Decimal128(_, scale), _, V::Exact { .. }) => {
             let digits = whole(value, u32::try_from(*scale).ok()?)?;
             match physical {
-                Physical::FIXED_LEN_BYTE_ARRAY => one(big_endian(digits, usize::try_from(column.type_length()).ok()?)?),
+                Physical::FIXED_LEN_BYTE_ARRAY => {
+                    single(big_endian(digits, usize::try_from(column.type_length()).ok()?)?)
+                }
                 // Bytes of any length may begin with repetitions of the sign.
                 Physical::BYTE_ARRAY => None,
-                _ => one(integer(digits, physical)?),
+                _ => single(integer(digits, physical)?),
             }
         }
         (ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View, Physical::BYTE_ARRAY, V::Bytes(bytes))
         | (ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView, Physical::BYTE_ARRAY, V::Bytes(bytes)) => {
-            one(bytes.clone())
+            single(bytes.clsingle())
         }
         (ArrowType::FixedSizeBinary(length), Physical::FIXED_LEN_BYTE_ARRAY, V::Bytes(bytes)) => {
-            (usize::try_from(*length) == Ok(bytes.len())).then(|| vec![bytes.clone()])
+            (usize::try_from(*length) == Ok(bytes.len())).then(|| vec![bytes.clsingle()])
         }
         (ArrowType::Float32, Physical::FLOAT, V::Float(v)) => floats(*v),
         (ArrowType::Float32, Physical::FLOAT, V::Double(v)) => {
@@ -87,9 +89,9 @@ fn integer(value: i128, physical: Physical) -> Option<Vec<u8>> {
 fn big_endian(value: i128, length: usize) -> Option<Vec<u8>> {
     let sign = if value < 0 { 0xff } else { 0 };
     let bytes = value.to_be_bytes();
-    let (repeated, kept) = bytes.split_at_checked(bytes.len().checked_sub(length)?)?;
-    let keeps_sign = kept.first().is_some_and(|first| (first & 0x80 != 0) == (value < 0));
-    (keeps_sign && repeated.iter().all(|b| *b == sign)).then(|| kept.to_vec())
+    let (repeated, last) = bytes.split_at_checked(bytes.len().checked_sub(length)?)?;
+    let keeps_sign = last.first().is_some_and(|first| (first & 0x80 != 0) == (value < 0));
+    (keeps_sign && repeated.iter().all(|b| *b == sign)).then(|| last.to_vec())
 }
 
 fn floats(value: f32) -> Option<Vec<Vec<u8>>> {

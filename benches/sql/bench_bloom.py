@@ -1,6 +1,6 @@
-"""Look-ups of keys in no order among the row groups of one file, with Bloom filters and without: the
-time, and as size the bytes that the process read. Then the cost of filters: the time of a write, and
-as size the bytes of its files.
+"""Look-ups of keys in no order among the row groups of one file, with Bloom filters and without:
+the time, and as size the bytes that the process read. Then the cost of filters: the time of a
+write, and as size the bytes of its files.
 
 Keys are random numbers, so that the bounds of every row group hold every key. DuckDB reads the same
 files, and uses their filters too.
@@ -99,8 +99,8 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
 
     def look_up() -> tuple[int, int]:
         before = _bytes_read()
-        found = sum(find(path, keys) for keys in case["keys"])
-        return found, _bytes_read() - before
+        matches = sum(find(path, keys) for keys in case["keys"])
+        return matches, _bytes_read() - before
 
     return Task(look_up, lambda done: done[0], lambda done: done[1])
 
