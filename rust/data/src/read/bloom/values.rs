@@ -44,16 +44,16 @@ pub(super) fn stored_forms(value: &LookupValue, stored: &ArrowType, column: &Col
         }
         (ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View, Physical::BYTE_ARRAY, V::Bytes(bytes))
         | (ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView, Physical::BYTE_ARRAY, V::Bytes(bytes)) => {
-            single(bytes.clsingle())
+            single(bytes.clone())
         }
         (ArrowType::FixedSizeBinary(length), Physical::FIXED_LEN_BYTE_ARRAY, V::Bytes(bytes)) => {
-            (usize::try_from(*length) == Ok(bytes.len())).then(|| vec![bytes.clsingle()])
+            (usize::try_from(*length) == Ok(bytes.len())).then(|| vec![bytes.clone()])
         }
         (ArrowType::Float32, Physical::FLOAT, V::Float(v)) => floats(*v),
         (ArrowType::Float32, Physical::FLOAT, V::Double(v)) => {
             #[allow(clippy::cast_possible_truncation)]
-            let single = *v as f32;
-            (f64::from(single) == *v).then(|| floats(single)).flatten()
+            let narrow = *v as f32;
+            (f64::from(narrow) == *v).then(|| floats(narrow)).flatten()
         }
         (ArrowType::Float64, Physical::DOUBLE, V::Double(v)) => doubles(*v),
         (ArrowType::Float64, Physical::DOUBLE, V::Float(v)) => doubles(f64::from(*v)),
