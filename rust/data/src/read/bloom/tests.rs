@@ -291,7 +291,7 @@ fn few_members_are_looked_up() {
         ..ReadSpec::new(schema(&[("v", ty)]), vec![])
     };
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![501, 7]));
-    let spec = with(P::Long, Members::new("v", &[keys.clone()], false).unwrap());
+    let spec = with(P::Long, Members::new("v", std::slice::from_ref(&keys), false).unwrap());
     assert_eq!(rows(&t, &spec, &file), 0);
     assert_eq!(excluded(&t.store, &spec, &file).1.len(), 20);
     let nulls = with(P::Long, Members::new("v", &[keys], true).unwrap());
