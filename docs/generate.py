@@ -88,7 +88,7 @@ Sources:
 """
 
 
-def properties() -> str:
+def properties_table(prefix: str) -> str:
     rows = [
         [
             f"`{p.key}`",
@@ -97,14 +97,24 @@ def properties() -> str:
             p.meaning,
         ]
         for p in _native.known_properties()
+        if p.key.startswith(prefix)
     ]
+    return table(["property", "values", "default", "meaning"], rows)
+
+
+def properties() -> str:
     return f"""# Table properties
 
 Every property that Delta knows: its allowed values (`DeltaTable.alter.set_table_properties`), its
 default, and its meaning. Keys are case-insensitive; unknown keys that begin with `delta.` are
 refused. This page is generated from the core's list: do not edit it.
 
-{table(["property", "values", "default", "meaning"], rows)}"""
+{properties_table("delta.")}
+## Properties of deltaplane
+
+Other programs keep them and don't interpret them. The case of their keys matters.
+
+{properties_table("deltaplane.")}"""
 
 
 def readme(text: str) -> str:

@@ -163,7 +163,13 @@ class CommitOperation:
 @checked()
 @dataclass(frozen=True)
 class BloomFilterProperties:
-    """deltalake's settings of a column's Bloom filter, for `ColumnProperties`."""
+    """Whether a column's files get a Parquet Bloom filter, by which readers skip row groups that
+    lack a value: for `ColumnProperties`, with deltalake's names.
+
+    `fpp` is the probability that a filter takes an absent value for one of its own (default 0.01),
+    `ndv` the most distinct values of a row group (default: its rows). The smaller the first and the
+    larger the second, the larger the filter; it is shrunk to the values that it gets.
+    """
 
     set_bloom_filter_enabled: bool | None
     fpp: float | None = None
@@ -173,8 +179,8 @@ class BloomFilterProperties:
 @checked()
 @dataclass(frozen=True)
 class ColumnProperties:
-    """deltalake's settings of one column's encoding, for `WriterProperties`, which refuses them in
-    this version."""
+    """Settings of one column, for `WriterProperties`: its Bloom filter. The other settings have
+    deltalake's names, and are refused when set."""
 
     dictionary_enabled: bool | None = None
     statistics_enabled: str | None = None
@@ -185,14 +191,19 @@ class ColumnProperties:
 @checked()
 @dataclass(frozen=True)
 class WriterProperties:
-    """Settings of Parquet files. Supported are `max_row_group_size` (rows), `compression` and
-    `compression_level`.
+    """Settings of Parquet files. Supported are `max_row_group_size` (rows), `compression`,
+    `compression_level`, and Bloom filters: of columns by their dotted names (`column_properties`),
+    and of all columns that can have one (`default_column_properties`). They take precedence over
+    the table property `deltaplane.parquet.bloomFilterColumns`.
 
     The other settings have deltalake's names so that calls can be ported, and are refused when set:
     this version chooses pages, dictionaries and statistics itself.
 
     >>> WriterProperties(compression="ZSTD", compression_level=3).to_request()
-    {'row_group_rows': None, 'compression': 'zstd(3)'}
+    {'row_group_rows': None, 'compression': 'zstd(3)', 'bloom_filters': []}
+    >>> keyed = ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, fpp=0.001))
+    >>> WriterProperties(column_properties={"id": keyed}).to_request()["bloom_filters"]
+    [BloomFilterChoice(column='id', enabled=True, fpp=0.001, ndv=None)]
     """
 
     data_page_size_limit: int | None = None
@@ -213,7 +224,8 @@ class WriterProperties:
             InvalidArgumentError: a size below 1, an unknown codec or level.
             UnsupportedFeatureError: a setting that this version doesn't support.
         """
-        honoured = {"max_row_group_size", "compression", "compression_level"}
+        of_columns = {"default_column_properties", "column_properties"}
+        honoured = {"max_row_group_size", "compression", "compression_level"} | of_columns
         unsupported = sorted(n for n, v in vars(self).items() if n not in honoured and v is not None)
         if unsupported:
             raise UnsupportedFeatureError(
@@ -221,7 +233,16 @@ class WriterProperties:
             )
         if self.max_row_group_size is not None and self.max_row_group_size < 1:
             raise InvalidArgumentError(f"max_row_group_size is a number of rows, not {self.max_row_group_size}")
-        return {"row_group_rows": self.max_row_group_size, "compression": self._codec()}
+        return {
+            "row_group_rows": self.max_row_group_size,
+            "compression": self._codec(),
+            "bloom_filters": self._bloom_filters(),
+        }
+
+    def _bloom_filters(self) -> list[records.BloomFilterChoice]:
+        by_column = [(None, self.default_column_properties), *(self.column_properties or {}).items()]
+        choices = [_bloom_filter(column, chosen) for column, chosen in by_column if chosen is not None]
+        return [choice for choice in choices if choice is not None]
 
     def _codec(self) -> str | None:
         if self.compression is None:
@@ -239,6 +260,26 @@ class WriterProperties:
         if not low <= self.compression_level <= high:
             raise InvalidArgumentError(f"levels of {codec} go from {low} to {high}: {self.compression_level} isn't one")
         return f"{codec.lower()}({self.compression_level})"
+
+
+def _bloom_filter(column: str | None, chosen: ColumnProperties) -> records.BloomFilterChoice | None:
+    """The Bloom filter that the properties of a column choose, or of all columns."""
+    unsupported = sorted(n for n, v in vars(chosen).items() if n != "bloom_filter_properties" and v is not None)
+    if unsupported:
+        where = "default_column_properties" if column is None else f"column_properties of `{column}`"
+        raise UnsupportedFeatureError(
+            f"this version's writer chooses {', '.join(unsupported)} itself: leave it out of {where}"
+        )
+    asked = chosen.bloom_filter_properties
+    if asked is None or asked.set_bloom_filter_enabled is None:
+        return None
+    from deltaplane.io.records import BloomFilterChoice
+
+    if asked.fpp is not None and not 0 < asked.fpp < 1:
+        raise InvalidArgumentError(f"fpp is a probability between 0 and 1, not {asked.fpp}")
+    if asked.ndv is not None and asked.ndv < 1:
+        raise InvalidArgumentError(f"ndv is a number of distinct values, not {asked.ndv}")
+    return BloomFilterChoice(column=column, enabled=asked.set_bloom_filter_enabled, fpp=asked.fpp, ndv=asked.ndv)
 
 
 def file_request(writer: WriterProperties | None, target_file_size: int | None = None) -> records.FileRequest:

@@ -44,7 +44,7 @@ PROTOCOL = (
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("schema_changes",),
-    ("files", "replay", "segment", "stats_columns"),
+    ("bloom_filters", "files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
     ("changes", "conflict", "layout", "prune", "retained_files", "tail", "zorder"),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Metadata, Protocol};
 use deltaplane_protocol::features::{self, Directives, Kind, supported};
-use deltaplane_protocol::properties::{KNOWN, Properties, Values, canonical_key};
+use deltaplane_protocol::properties::{KNOWN, OWN, Properties, Values, canonical_key};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The table's metadata without its columns.
@@ -121,7 +121,7 @@ pub fn known_features() -> Vec<FeatureInfo> {
     all.collect()
 }
 
-/// A table property that Delta knows.
+/// A table property that Delta knows, or one of this project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PropertyInfo {
     /// Its name.
@@ -149,8 +149,15 @@ pub fn check_properties(properties: &BTreeMap<String, String>) -> Result<()> {
     Properties::validate_each(&canonical.collect::<Result<_>>()?)
 }
 
-/// Every table property that Delta knows.
+/// Every table property that Delta knows, then those of this project.
 pub fn known_properties() -> Vec<PropertyInfo> {
+    let own = OWN.iter().map(|o| PropertyInfo {
+        key: o.key.to_owned(),
+        values: o.values.to_owned(),
+        default: o.default.map(str::to_owned),
+        meaning: o.meaning.to_owned(),
+        settable: true,
+    });
     let all = KNOWN.iter().map(|k| PropertyInfo {
         key: k.key(),
         values: k.values.describe(),
@@ -158,7 +165,7 @@ pub fn known_properties() -> Vec<PropertyInfo> {
         meaning: k.meaning.to_owned(),
         settable: k.values != Values::Internal,
     });
-    all.collect()
+    all.chain(own).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use deltaplane_log as log;
+use deltaplane_protocol::bloom_filters::{BloomFilter, BloomFilterChoice};
 use deltaplane_protocol::features::identity_columns::Fill;
 use deltaplane_protocol::features::{ColumnRule, RowCheck, RowRules, StoredIds};
 use serde::de::Visitor;
@@ -70,6 +71,7 @@ pub fn requests_and_results() -> BTreeMap<&'static str, &'static [&'static str]>
 /// The shape of each request and result that is a struct.
 fn shapes() -> impl Iterator<Item = Shape> {
     let requests = shapes![
+        BloomFilterChoice,
         log::AlterRequest,
         log::CloneRequest,
         log::CommitRequest,
@@ -116,6 +118,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
         write_job::CommitResult,
     ];
     let specs = shapes![
+        BloomFilter,
         ColumnRule,
         Fill,
         RowCheck,

@@ -8,6 +8,7 @@ use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
+use deltaplane_protocol::properties::Properties;
 use deltaplane_protocol::prune::stats_contradiction;
 use deltaplane_store::Store;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -24,15 +25,20 @@ const CHECKED_AT_ONCE: usize = 4;
 pub async fn check_rows(table: &Snapshot, tell: &Tell) -> Result<Vec<Finding>> {
     let state = table.state();
     let files = FileRequest::default();
+    // Files are only read, so that a property about new files can't be wrong.
+    let properties = Properties {
+        bloom_filter_columns: None,
+        ..state.properties().clone()
+    };
     let target = FileTarget {
         schema: state.schema(),
         partition_columns: state.partition_columns(),
         mapping: state.mapping(),
         form: FileForm::default(),
-        properties: state.properties(),
+        properties: &properties,
         request: &files,
     };
-    let spec = Spec::of(&target, &[], &RowRules::default(), false).write_spec()?;
+    let spec = Spec::of(&target, &[], &RowRules::default(), false)?.write_spec()?;
     let (store, vectors) = (table.store(), Vectors::new(table.store().clone()));
     let adds = table.plan(None, PlanColumns::Logged).map(|batch| {
         let batch = batch?;

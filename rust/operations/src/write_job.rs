@@ -15,6 +15,7 @@ use deltaplane_log::{
     plan_append_ahead, plan_write_after, plan_write_on,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
+use deltaplane_protocol::bloom_filters::{self, BloomFilter};
 use deltaplane_protocol::deletion_vectors::num_records;
 use deltaplane_protocol::features::RowRules;
 use deltaplane_protocol::features::identity_columns::{self, Fill};
@@ -43,6 +44,7 @@ pub struct Spec {
     target_file_size_bytes: Option<u64>,
     row_group_rows: Option<usize>,
     compression: Option<String>,
+    bloom_filters: Vec<BloomFilter>,
     stats_columns: StatsColumns,
     string_prefix_length: usize,
     identity: Vec<Fill>,
@@ -59,9 +61,12 @@ pub struct Spec {
 impl Spec {
     /// For files of this target, whose identity columns are filled and whose rows are restricted
     /// so; `declares` where the commit itself declares them.
-    pub fn of(target: &FileTarget<'_>, identity: &[Fill], row_rules: &RowRules, declares: bool) -> Self {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for Bloom filters of columns that can't have one.
+    pub fn of(target: &FileTarget<'_>, identity: &[Fill], row_rules: &RowRules, declares: bool) -> Result<Self> {
         let (properties, request) = (target.properties, target.request);
-        Spec {
+        Ok(Spec {
             schema: TableSchema(Arc::clone(target.schema)),
             partition_columns: target.partition_columns.to_vec(),
             mapping: target.mapping.as_str().to_owned(),
@@ -70,6 +75,12 @@ impl Spec {
             target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
             row_group_rows: request.row_group_rows,
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
+            bloom_filters: bloom_filters::resolve(
+                properties,
+                &request.bloom_filters,
+                target.schema,
+                target.partition_columns,
+            )?,
             stats_columns: StatsColumns::of(properties),
             string_prefix_length: properties.string_prefix_length,
             identity: identity.to_vec(),
@@ -77,7 +88,7 @@ impl Spec {
             declares,
             clustered_by: Vec::new(),
             cluster_from_bytes: properties.cluster_from_bytes,
-        }
+        })
     }
 
     /// For new rows of a table that is clustered by the columns at these paths.
@@ -119,6 +130,7 @@ impl Spec {
         if let Some(c) = &self.compression {
             spec.compression = parse_codec(c)?;
         }
+        spec.bloom_filters.clone_from(&self.bloom_filters);
         spec.stats = StatsConfig {
             columns: self.stats_columns.clone(),
             string_prefix_length: self.string_prefix_length,
@@ -269,7 +281,7 @@ impl WriteJob {
     pub fn spec(&self) -> Result<Spec> {
         let planned = self.planned()?;
         let (fills, row_rules) = (planned.fills(), planned.row_rules());
-        let spec = Spec::of(&planned.target(), fills, row_rules, planned.declares());
+        let spec = Spec::of(&planned.target(), fills, row_rules, planned.declares())?;
         let spec = spec.clustered(planned.clustered_by());
         spec.write_spec()?;
         Ok(spec)

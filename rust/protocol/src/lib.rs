@@ -4,6 +4,7 @@
 
 pub mod actions;
 pub mod arrow_types;
+pub mod bloom_filters;
 pub mod changes;
 pub mod checksum;
 pub mod conflict;

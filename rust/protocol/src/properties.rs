@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::{Error, Result};
 
-pub use known::{KNOWN, Known, Values, find};
+pub use known::{BLOOM_FILTER_COLUMNS, BLOOM_FILTER_FPP, BLOOM_FILTER_NDV, KNOWN, Known, OWN, Own, Values, find};
 
 /// The stored spelling of a property's key: known `delta.` keys ignore case, other `delta.` keys
 /// are refused, all others are the user's own (P190).
@@ -53,6 +53,12 @@ pub struct Properties {
     /// A write to a clustered table sorts its rows if they have at least this many bytes in memory.
     /// A property of this project (`deltaplane.clusterFromBytes`).
     pub cluster_from_bytes: u64,
+    /// The columns with Bloom filters, as stored (`deltaplane.parquet.bloomFilterColumns`).
+    pub bloom_filter_columns: Option<String>,
+    /// The probability of their false answers, as stored (`deltaplane.parquet.bloomFilterFpp`).
+    pub bloom_filter_fpp: Option<String>,
+    /// The most distinct values of a row group, as stored (`deltaplane.parquet.bloomFilterNdv`).
+    pub bloom_filter_ndv: Option<String>,
     /// Whether small files are joined after a commit.
     pub auto_compact: bool,
     /// Whether tasks shuffle rows into files of a good size before they write them.
@@ -108,6 +114,9 @@ impl Properties {
                 .get("deltaplane.clusterFromBytes")
                 .and_then(|v| parse_bytes(v.trim()))
                 .unwrap_or(CLUSTER_FROM_BYTES),
+            bloom_filter_columns: configuration.get(BLOOM_FILTER_COLUMNS).cloned(),
+            bloom_filter_fpp: configuration.get(BLOOM_FILTER_FPP).cloned(),
+            bloom_filter_ndv: configuration.get(BLOOM_FILTER_NDV).cloned(),
             auto_compact: get("autoOptimize.autoCompact")
                 .or_else(|| get("autoOptimize"))
                 .is_some_and(|v| v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("auto")),

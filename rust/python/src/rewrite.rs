@@ -88,8 +88,8 @@ impl Rewrite {
 
     /// How new files are written.
     #[getter]
-    fn spec(&self) -> Record<Spec> {
-        Record(self.0.command().spec())
+    fn spec(&self) -> Result<Record<Spec>> {
+        self.0.command().spec().map(Record)
     }
 
     /// The live files that Spark shows under these URIs: each with its URI, decoded path, add

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from bloom_filters import COLUMNS, damage, filtered
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.commands.rewriting import Rewriting
 from deltaplane.exceptions import ConstraintViolationError
@@ -137,6 +138,30 @@ def test_other_columns_stay_as_they_are(
         assert DeltaTable(path).to_pyarrow_table(filters=condition).num_rows == len(
             DeltaTable(plain).to_pyarrow_table(filters=condition)
         )
+
+
+def test_bloom_filters_stay_and_hold_new_values(tmp_path: Path, patches: list[int]) -> None:
+    path, whole = str(tmp_path), data()
+    write_deltalake(path, whole, configuration={COLUMNS: "id,text,amount,s.y"})
+    DeltaTable(path).update({"amount": "-1.5", "at": "TIMESTAMP '2030-01-01'"}, predicate="id = 5")
+    assert patches == [1]
+    file = str(file_of(path))
+    assert filtered(file) == {"id", "text", "amount", "s.y"}
+    counts = {
+        "amount = -1.5": 1,
+        "text = '-1'": 0,
+        f"text = '{whole['text'][77]}'": 1,
+        "s.y = '59999'": 1,
+        "s.y = '7x'": 0,
+    }
+    for condition, count in counts.items():
+        assert DeltaTable(path).to_pyarrow_table(filters=condition).num_rows == count, condition
+    # A file without the filters that new files have is written again, which makes them.
+    DeltaTable(path).alter.set_table_properties({COLUMNS: "number"})
+    DeltaTable(path).update({"amount": "-2.5"}, predicate="id = 5")
+    assert "number" in filtered(str(file_of(path)))
+    damage(str(file_of(path)))
+    assert DeltaTable(path).to_pyarrow_table(filters="number = 1").num_rows == 0
 
 
 def test_files_are_patched_each_for_itself(tmp_path: Path, patches: list[int]) -> None:

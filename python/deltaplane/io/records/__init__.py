@@ -42,6 +42,8 @@ from deltaplane.io.records.maintenance import (
 from deltaplane.io.records.record import Record
 from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableField, TableInfo
 from deltaplane.io.records.writing import (
+    BloomFilter,
+    BloomFilterChoice,
     ColumnRule,
     CommitRequest,
     CommitResult,
@@ -63,6 +65,8 @@ from deltaplane.io.records.writing import (
 __all__ = [
     "AlterRequest",
     "AlterResult",
+    "BloomFilter",
+    "BloomFilterChoice",
     "CheckpointResult",
     "CleanupResult",
     "CloneRequest",

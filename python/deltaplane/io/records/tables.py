@@ -58,7 +58,7 @@ class FeatureInfo(Record):
 
 
 class PropertyInfo(Record):
-    """A table property that Delta knows."""
+    """A table property that Delta knows, or one of this project."""
 
     key: str
     values: str

@@ -12,13 +12,25 @@ if TYPE_CHECKING:
     from deltaplane._native import Predicate, TableSchema
 
 
+class BloomFilterChoice(Record):
+    """Whether a column of new files gets a Bloom filter; `column` is None for all columns without a
+    choice of their own. `fpp` is the probability of a false answer, `ndv` the most distinct values
+    of a row group."""
+
+    column: str | None
+    enabled: bool
+    fpp: float | None = None
+    ndv: int | None = None
+
+
 class FileRequest(Record):
     """How data files are written; None means as the table's properties say. The target size is in
-    bytes."""
+    bytes. Bloom filters are those of the table's properties, changed by these choices."""
 
     target_file_size: int | None = None
     compression: str | None = None
     row_group_rows: int | None = None
+    bloom_filters: Sequence[BloomFilterChoice] = ()
 
 
 class CommitRequest(Record):
@@ -133,6 +145,15 @@ class Fill(Record):
     step: int
 
 
+class BloomFilter(Record):
+    """The Bloom filter of a column, whose path has logical names: the probability of its false
+    answers, and the most distinct values of a row group (None: its rows)."""
+
+    column: list[str]
+    fpp: float
+    ndv: int | None
+
+
 class WriteSpec(Record):
     """What writers of a job's files must know; it pickles, so that tasks write files elsewhere.
 
@@ -147,6 +168,7 @@ class WriteSpec(Record):
     target_file_size_bytes: int | None
     row_group_rows: int | None
     compression: str | None
+    bloom_filters: list[BloomFilter]
     stats_columns: dict[str, Any]
     string_prefix_length: int
     identity: list[Fill]

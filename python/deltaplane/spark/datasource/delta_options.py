@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.properties import CommitProperties, Transaction
+from deltaplane.spark.datasource.file_options import is_own
 from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.jvm.internals import is_connect, is_on
 from deltaplane.spark.jvm.location import absolute_location, split_options
@@ -101,8 +102,8 @@ class Options:
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
         """Splits off deltaplane's options, in lower case, from those for the store; logs unknown
         options once."""
-        mine = {key.lower(): value for key, value in self._options.items() if key.lower() in own}
-        others = {key: value for key, value in self._options.items() if key.lower() not in own}
+        mine = {key.lower(): value for key, value in self._options.items() if is_own(key, own)}
+        others = {key: value for key, value in self._options.items() if not is_own(key, own)}
         if self._for_store is None or self._for_store[0] != others:
             self._for_store = others, for_store(others, own)
         return mine, self._for_store[1]

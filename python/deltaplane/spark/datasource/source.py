@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 from deltaplane import _native, expr
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import columns_of
-from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.properties import CommitProperties, Transaction
+from deltaplane.spark.datasource.file_options import BLOOM_FILTERS, file_properties, is_own
 from deltaplane.spark.datasource.split_scan import SPLIT_BYTES, SplitScan
 from deltaplane.spark.datasource.stream_columns import FollowedTable
 from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions, flag
@@ -69,6 +70,7 @@ _WRITE = (
     "compression",
     "targetfilesize",
     "checkpointlocation",
+    BLOOM_FILTERS,
 )
 
 
@@ -80,14 +82,16 @@ class DeltaplaneDataSource(DataSource):
     doesn't push them to this source). `readChangeFeed` with `startingVersion` or
     `startingTimestamp`, and optionally an end, reads the changed rows instead. Write options:
     `partitionBy` (names separated by commas), `mergeSchema`, `overwriteSchema`, `replaceWhere`,
-    `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. All other options
-    go to the store. The embedded engine evaluates constraints, generated columns and defaults in
-    the tasks, and refuses by name expressions whose result may differ from Spark's; with
-    `deltaplane.spark.write` Spark evaluates them.
+    `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`, and Spark's
+    `parquet.bloom.filter.enabled#column`, `….fpp#column` and `….expected.ndv#column`. All other
+    options go to the store. The embedded engine evaluates constraints, generated columns and
+    defaults in the tasks, and refuses by name expressions whose result may differ from Spark's;
+    with `deltaplane.spark.write` Spark evaluates them.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._own = {k.lower(): v for k, v in options.items() if k.lower() in (*_READ, *_WRITE, *STREAM_OPTIONS)}
+        own = (*_READ, *_WRITE, *STREAM_OPTIONS)
+        self._own = {k.lower(): v for k, v in options.items() if is_own(k, own)}
         self._store = {k: v for k, v in options.items() if k.lower() not in (*self._own, *_HELD)} or None
 
     @classmethod
@@ -232,7 +236,7 @@ class DeltaplaneDataSource(DataSource):
             predicate=own.get("replacewhere"),
             names_seed=names_seed,
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
-            writer_properties=WriterProperties(compression=own.get("compression")),
+            writer_properties=file_properties(own),
             commit_properties=CommitProperties(
                 custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
                 app_transactions=transactions,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from deltaplane import DeltaTable, WriterProperties, _native
+from deltaplane import DeltaTable, _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
 from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
@@ -23,6 +23,7 @@ from deltaplane.spark.datasource.delta_options import (
     transaction,
     user_metadata,
 )
+from deltaplane.spark.datasource.file_options import BLOOM_FILTERS, file_properties
 from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.delta_api.property_rules import refuse_properties, replacing, without_features
 from deltaplane.spark.errors.spark_errors import with_condition, with_spark_errors
@@ -62,7 +63,7 @@ __all__ = ["StreamWriter", "Writer"]
 # Options that batches and streams share; other options are the store's.
 _FILES = frozenset(
     "path mergeschema overwriteschema usermetadata compression targetfilesize maxrecordsperfile optimizewrite".split()
-)
+) | {BLOOM_FILTERS}
 _WRITE_OPTIONS = _FILES | frozenset("replacewhere txnappid txnversion partitionoverwritemode datachange".split())
 # The name of a stream's sink that is a function instead of a format.
 _FUNCTION = "a function"
@@ -497,6 +498,6 @@ def _of_files(own: Mapping[str, str]) -> dict[str, Any]:
         "all_nullable": True,
         "target_file_size": number(own, "targetFileSize") if "targetfilesize" in own else None,
         "max_records_per_file": number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,
-        "writer_properties": WriterProperties(compression=own.get("compression")),
+        "writer_properties": file_properties(own),
         "optimize_write": flag(own, "optimizewrite") if "optimizewrite" in own else None,
     }

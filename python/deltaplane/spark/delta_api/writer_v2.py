@@ -24,6 +24,7 @@ from deltaplane.spark.datasource.delta_options import (
     transaction,
     user_metadata,
 )
+from deltaplane.spark.datasource.file_options import BLOOM_FILTERS, file_properties, is_own
 from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.delta_api.property_rules import refuse_properties
 from deltaplane.spark.errors.spark_errors import with_spark_errors
@@ -53,7 +54,7 @@ __all__ = ["WriterV2"]
 # deltaplane's options; others are the store's.
 _OWN = frozenset(
     "path txnappid txnversion usermetadata mergeschema overwriteschema optimizewrite targetfilesize maxrecordsperfile".split()
-)
+) | {BLOOM_FILTERS}
 
 
 # Spark's text for a subquery in a condition that it hasn't analysed.
@@ -228,7 +229,7 @@ class WriterV2(DataFrameWriterV2):
         others = {
             key: value
             for key, value in self._options.items()
-            if key.lower() not in _OWN and not key.lower().startswith("delta.")
+            if not is_own(key, _OWN) and not key.lower().startswith("delta.")
         }
         if self._for_store is None or self._for_store[0] != others:
             # Unknown options are logged once.
@@ -238,7 +239,7 @@ class WriterV2(DataFrameWriterV2):
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
     ) -> None:
-        own = {key.lower(): value for key, value in self._options.items() if key.lower() in _OWN}
+        own = {key.lower(): value for key, value in self._options.items() if is_own(key, _OWN)}
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
         # Settings of Spark in addition to a table's properties.
@@ -261,6 +262,7 @@ class WriterV2(DataFrameWriterV2):
             description=self._properties.get("comment") if makes else None,
             configuration={**default_properties(spark), **properties} if makes else None,
             target_file_size=number(own, "targetFileSize") if "targetfilesize" in own else None,
+            writer_properties=file_properties(own),
             max_records_per_file=number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,
             optimize_write=flag(own, "optimizewrite") if "optimizewrite" in own else None,
             partition_overwrite_mode="dynamic" if dynamic else "static",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 
     from deltaplane.io import records
 
-__all__ = ["files_by_spark"]
+__all__ = ["BLOOM_FILTERS", "files_by_spark"]
+
+# Beginning of Spark's options of Bloom filters.
+BLOOM_FILTERS = "parquet.bloom.filter."
 
 # VACUUM recognises these folders and examines the files that unfinished tasks left in them.
 _FOLDER = "spark-"
 _CODECS = {None: "zstd", "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "uncompressed": "none"}
+# The largest Bloom filter of a column that Spark writes, and how many sizes it chooses from, each
+# half of the one before.
+_FILTER_BYTES, _FILTER_SIZES = 4 << 20, 14
 # Types whose values Spark writes as the protocol requires, and types that a directory name
 # represents exactly.
 _PLAIN = {"boolean", "byte", "short", "integer", "long", "string", "date"}
@@ -60,6 +66,8 @@ def files_by_spark(
     writer = jvm.parquet_writer(df.select(*[quoted(field["name"]) for field in columns]), codec)
     if max_rows is not None:
         writer = writer.option("maxRecordsPerFile", max_rows)
+    for key, value in _filter_options(spec):
+        writer = writer.option(key, value)
     store = _native.RawStore.open(location, None)
     try:
         writer.partitionBy(jvm.strings(partition_columns)).parquet(f"{root}/{folder}")
@@ -86,6 +94,7 @@ def _is_plain(spec: records.WriteSpec, columns: Sequence[Mapping[str, Any]]) -> 
         spec.row_group_rows is not None,
         bool(spec.identity),
         bool(spec.clustered_by),
+        not all(_is_filtered_alike(column.column, columns) for column in spec.bloom_filters),
         # Spark can't write rows without columns.
         len(by) == len(columns),
         spec.compression not in _CODECS,
@@ -93,6 +102,35 @@ def _is_plain(spec: records.WriteSpec, columns: Sequence[Mapping[str, Any]]) -> 
     return not any(needs_ours) and all(
         _is_simple(column["type"]) and (column["name"] not in by or column["type"] in _PLAIN) for column in columns
     )
+
+
+def _is_filtered_alike(path: Sequence[str], columns: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether Spark's writer makes a valid Bloom filter of a column: its options name a column by a
+    dotted path, and its filters tell the two zeros and the bits of NaN apart."""
+    fields, data_type = columns, None
+    for name in path:
+        data_type = next((field["type"] for field in fields if field["name"] == name), None)
+        fields = data_type["fields"] if isinstance(data_type, Mapping) else ()
+    return not any("." in name for name in path) and data_type not in ("float", "double")
+
+
+def _filter_options(spec: records.WriteSpec) -> Iterator[tuple[str, str]]:
+    """Options of Spark's writer for the Bloom filters of columns.
+
+    Spark writes no filter of a chunk that has a dictionary, so these columns get none. Without a
+    number of distinct values it chooses the smallest of some sizes that suffices.
+    """
+    if spec.bloom_filters:
+        yield f"{BLOOM_FILTERS}max.bytes", str(_FILTER_BYTES)
+        yield f"{BLOOM_FILTERS}adaptive.enabled", "true"
+    for chosen in spec.bloom_filters:
+        column = ".".join(chosen.column)
+        yield f"parquet.enable.dictionary#{column}", "false"
+        yield f"{BLOOM_FILTERS}enabled#{column}", "true"
+        yield f"{BLOOM_FILTERS}fpp#{column}", repr(chosen.fpp)
+        yield f"{BLOOM_FILTERS}candidates.number#{column}", str(_FILTER_SIZES)
+        if chosen.ndv is not None:
+            yield f"{BLOOM_FILTERS}expected.ndv#{column}", str(chosen.ndv)
 
 
 def _is_simple(data_type: Any) -> bool:

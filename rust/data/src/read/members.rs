@@ -1,5 +1,5 @@
 //! A set of values of which a column must have one, as with join keys: rows without one are left
-//! out before their other columns are decoded. Knows no predicate.
+//! out before their other columns are decoded, and row groups by few values' Bloom filters.
 
 use std::collections::HashSet;
 
@@ -8,6 +8,8 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::expr::{Lookup, LookupValue, Lookups};
+use deltaplane_protocol::schema::{DataType as TableType, Primitive, StructType};
 
 use crate::hashes::Seed;
 
@@ -56,6 +58,20 @@ impl Members {
         &self.column
     }
 
+    /// The values as look-ups, if there are at most `most` and rows without a value don't stay.
+    pub(super) fn lookups(&self, table: &StructType, most: usize) -> Lookups {
+        let of_values = || {
+            let ty = &table.field_ignore_case(&self.column)?.data_type;
+            let values = self.values.at_most(most).filter(|v| !v.is_empty() && !self.nulls)?;
+            let values = values.into_iter().map(|v| v.lookup(ty));
+            Some(Lookup {
+                column: vec![self.column.clone()],
+                values: values.collect::<Option<_>>()?,
+            })
+        };
+        of_values().map_or(Lookups::Unknown, Lookups::Has)
+    }
+
     /// Which rows have one of the values; all rows if the column has another type. Never null.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let array = batch
@@ -87,6 +103,45 @@ impl Members {
             Some(valid) => &matches & valid,
         };
         Ok(BooleanArray::new(matches, None))
+    }
+}
+
+impl Values {
+    /// All of them; `None` if there are more.
+    fn at_most(&self, most: usize) -> Option<Vec<Value<'_>>> {
+        let number = |(first, bit): (&i64, usize)| Some(Value::Number(first.checked_add(i64::try_from(bit).ok()?)?));
+        match self {
+            Values::Texts(texts) => (texts.len() <= most).then(|| texts.iter().map(|t| Value::Text(t)).collect()),
+            Values::Sparse(known) => (known.len() <= most).then(|| known.iter().map(|v| Value::Number(*v)).collect()),
+            Values::Dense(first, bits) if bits.count_set_bits() <= most => {
+                bits.set_indices().map(|bit| number((first, bit))).collect()
+            }
+            Values::Dense(..) => None,
+        }
+    }
+}
+
+enum Value<'a> {
+    Number(i64),
+    Text(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// As a value of a column of this type; `None` for a type that the values aren't compared with.
+    fn lookup(&self, ty: &TableType) -> Option<LookupValue> {
+        let TableType::Primitive(ty) = ty else { return None };
+        match (self, ty) {
+            (Value::Text(text), Primitive::String) => Some(LookupValue::Bytes(text.to_vec())),
+            (Value::Number(v), Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long) => {
+                Some(LookupValue::Exact {
+                    unscaled: i128::from(*v),
+                    scale: 0,
+                })
+            }
+            (Value::Number(v), Primitive::Date) => i32::try_from(*v).ok().map(LookupValue::Date),
+            (Value::Number(v), Primitive::Timestamp | Primitive::TimestampNtz) => Some(LookupValue::Timestamp(*v)),
+            _ => None,
+        }
     }
 }
 

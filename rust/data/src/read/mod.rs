@@ -1,12 +1,14 @@
 //! Reads data files as a table's rows: the request (`ReadSpec`) and the files (`FileRead`).
-//! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups`
-//! and `pages` skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads columns as
-//! bytes. Knows no log.
+//! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups`,
+//! `pages` and `bloom` skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads
+//! columns as bytes. Knows no log.
 
+mod bloom;
 mod chunks;
 mod decode;
 mod footer_stats;
 mod hidden;
+mod lookups;
 mod members;
 mod outdated;
 mod pages;
@@ -33,6 +35,7 @@ use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_store::Store;
 use parquet::file::metadata::ParquetMetaData;
 
+pub(crate) use bloom::{filter_of, filter_range};
 pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
 pub(crate) use footer_stats::column_stats;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
@@ -58,6 +61,11 @@ impl SourceFile {
             Ok(SourceFile { source, footer })
         };
         opened.await.map_err(|e: Error| e.with_path(file.path.clone()))
+    }
+
+    /// The file's size.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.source.size_bytes()
     }
 
     /// Fetches these byte ranges for a decoder.

@@ -58,6 +58,11 @@ impl Leaf {
         })
     }
 
+    /// Its type in the file.
+    pub(super) fn stored_type(&self) -> &ArrowType {
+        self.field.data_type()
+    }
+
     fn converter<'a>(&'a self, plan: &'a FilePlan) -> Option<StatisticsConverter<'a>> {
         let stats = StatisticsConverter::from_column_index(self.index, &self.field, plan.metadata.parquet_schema());
         Some(stats.ok()?.with_missing_null_counts_as_zero(false))

@@ -21,6 +21,7 @@ use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::hidden::{self, Hidden};
+use super::lookups::FilterLookups;
 use super::{FileRead, Members, ReadSpec};
 use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
 use crate::types::row_type;
@@ -38,6 +39,8 @@ pub(super) struct Prepared {
     predicate: Option<Predicate>,
     members: Option<Arc<Members>>,
     pub(super) pruner: Option<Pruner>,
+    /// What is looked up in Bloom filters.
+    pub(super) filter_lookups: Option<FilterLookups>,
     /// The table's schema.
     pub(super) table: Arc<StructType>,
     pub(super) batch_rows: usize,
@@ -72,6 +75,7 @@ impl Prepared {
             predicate: spec.predicate.clone(),
             members: spec.members.clone(),
             pruner,
+            filter_lookups: FilterLookups::new(spec, spec.predicate.as_ref(), spec.members.as_deref()),
             table: spec.schema.clone(),
             batch_rows: spec.batch_rows.max(1),
             spec: spec.clone(),

@@ -1,6 +1,8 @@
 //! Splits a file into units of work, without the row groups and pages that can't have a matching
 //! row. Pure after the footer was read.
 
+use std::collections::HashSet;
+
 use arrow::array::{BooleanArray, Int64Array};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::deletion_vectors::MOST_ROWS;
@@ -21,13 +23,14 @@ const UNIT_BYTES: usize = 96 << 20;
 /// The file's units for `workers` workers. A row group is one unit if possible, because each unit
 /// decodes the dictionaries, and the page that it shares with the previous one, again. The last one
 /// is divided, so that all workers are busy until the end. A row group of a remote file always is
-/// one unit, because its bytes are fetched at once.
+/// one unit, because its bytes are fetched at once. Row groups in `absent` have no matching row.
 pub(super) fn units(
     plan: &FilePlan,
     file: &FileRead,
     live: &LiveRows,
     remote: bool,
     workers: usize,
+    absent: &HashSet<usize>,
 ) -> Result<Vec<Unit>> {
     let groups = plan.metadata.metadata().row_groups();
     let leaves: Vec<Leaf> = match &plan.prepared.pruner {
@@ -39,7 +42,9 @@ pub(super) fn units(
         None => Vec::new(),
     };
     let keep = keep(plan, file, &leaves)?;
-    let is_kept = |row_group: usize| keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group));
+    let is_kept = |row_group: usize| {
+        !absent.contains(&row_group) && keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group))
+    };
     let count = (0..groups.len()).filter(|g| is_kept(*g)).count().max(1);
     let last = (0..groups.len()).rev().find(|g| is_kept(*g));
     let mut units = Vec::new();

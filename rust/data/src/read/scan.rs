@@ -1,6 +1,7 @@
 //! Runs a scan: files are opened ahead, their units decoded on worker threads, batches returned in
 //! order. Parallelism bounds the work in flight, which ends when the stream is dropped.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -11,6 +12,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::bloom;
 use super::decode::{SharedPlan, Unit, decode, ranges};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::units;
@@ -268,7 +270,14 @@ impl Opened {
         parallelism: usize,
     ) -> Result<Self> {
         let plan = FilePlan::new(prepared, file, opened.footer)?;
-        let units = units(&plan, file, live, opened.source.is_remote(), parallelism)?;
+        let units = units(
+            &plan,
+            file,
+            live,
+            opened.source.is_remote(),
+            parallelism,
+            &HashSet::new(),
+        )?;
         Ok(Opened {
             source: opened.source,
             plan: Arc::new(plan),
@@ -288,7 +297,16 @@ async fn open(
     let source = source::open(&store, &file).await.map_err(name)?;
     let footer = source.footer(prepared.pruner.is_some());
     let (footer, live) = futures::try_join!(footer, vectors.rows(&file)).map_err(name)?;
-    Opened::new(SourceFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)
+    let mut opened = Opened::new(SourceFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)?;
+    let absent = bloom::absent(&opened.plan, &opened.source, &opened.units)
+        .await
+        .map_err(name)?;
+    if !absent.is_empty() {
+        let remote = opened.source.is_remote();
+        // The workers share what is left.
+        opened.units = units(&opened.plan, &file, &live, remote, parallelism, &absent).map_err(name)?;
+    }
+    Ok(opened)
 }
 
 /// Starts a unit as soon as there is room for it; false when the receiver is gone.

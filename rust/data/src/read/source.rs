@@ -19,7 +19,7 @@ use super::FileRead;
 /// The first read of a remote file's end: has most footers, so that one request is enough.
 const FOOTER_BYTES: u64 = 64 << 10;
 /// Wanted ranges closer than this are fetched in one request: a request costs more than the gap.
-const MERGE_GAP_BYTES: u64 = 1 << 20;
+pub(super) const MERGE_GAP_BYTES: u64 = 1 << 20;
 /// Concurrent requests for one row group.
 const PARALLEL_REQUESTS: usize = 8;
 /// A longer range is fetched by several requests at once, each about as long as this: one
@@ -140,6 +140,22 @@ impl Source {
     /// Whether byte ranges must be fetched before decoding.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self, Source::Remote(_))
+    }
+
+    /// The file's size.
+    pub(super) fn size_bytes(&self) -> u64 {
+        match self {
+            Source::Local(file) => file.size_bytes,
+            Source::Remote(file) => file.size_bytes,
+        }
+    }
+
+    /// Whether reading these bytes takes no request.
+    pub(super) fn has(&self, range: &Range<u64>) -> bool {
+        match self {
+            Source::Local(_) => true,
+            Source::Remote(file) => file.in_tail(range).is_some(),
+        }
     }
 
     /// Reads all of a remote file that isn't large, for a caller that needs all of its columns: no

@@ -1,7 +1,7 @@
 //! Makes bounds of floating-point chunks and pages safe for every reader's pruning. Footers and
 //! page indexes leave NaN out of minimum and maximum, yet Spark orders it above all numbers (P168):
-//! a chunk with NaN gets no bounds. A bound of zero gets the sign that covers both zeros. Applied
-//! wherever a chunk goes into a file; knows no file.
+//! a chunk with NaN gets no bounds. A bound of zero gets the sign that covers both zeros. The same
+//! for Bloom filters (`bloom`). Applied wherever a chunk goes into a file; knows no file.
 
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter};
 use parquet::basic::{Encoding, Type as Physical};
@@ -12,6 +12,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 
+use super::bloom;
 use super::plain::Kind;
 
 /// Removes or corrects bounds of floating-point numbers by which a reader could skip matching rows.
@@ -19,6 +20,7 @@ use super::plain::Kind;
 /// # Errors
 /// Those of the Parquet library for metadata that contradicts itself.
 pub(super) fn make_sound(close: &mut ColumnCloseResult) -> Result<()> {
+    bloom::make_sound(close);
     let Some(kind) = Kind::of(close.metadata.column_descr().physical_type()).filter(|kind| kind.is_float()) else {
         return Ok(());
     };

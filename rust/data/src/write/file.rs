@@ -19,6 +19,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnDescPtr, ColumnPath, SchemaDescriptor};
 use uuid::Uuid;
 
+use super::bloom::Filters;
 use super::bounds;
 use super::copied::CopiedColumn;
 use super::parts::Parts;
@@ -44,6 +45,7 @@ pub(super) struct FileSpec {
     shredded: Option<StructType>,
     stats: Vec<Option<ColumnStats>>,
     properties: WriterPropertiesPtr,
+    filters: Filters,
     kind: FileKind,
     compression: Compression,
     row_group_rows: usize,
@@ -60,8 +62,9 @@ impl FileSpec {
     pub(super) fn new(stored: StructType, partition_columns: &[String], spec: &WriteSpec) -> Result<Self> {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("deltaplane version ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_compression(codec(spec.compression)?)
-            .build();
+            .set_compression(codec(spec.compression)?);
+        let filters = Filters::new(&stored, spec)?;
+        let properties = filters.applied(properties, spec.row_group_rows)?.build();
         Ok(FileSpec {
             schema: file_schema(&stored, spec.mapping),
             shredded: spec.shred_variants.then(|| stored.clone()),
@@ -73,13 +76,25 @@ impl FileSpec {
             ),
             kind: spec.kind,
             properties: Arc::new(properties),
+            filters,
             compression: spec.compression,
             row_group_rows: spec.row_group_rows.max(1),
             now_ms: spec.now_ms,
         })
     }
 
-    /// Each column's leaf in the files, if its pages may be copied from other files.
+    /// Whether leaves of a column have Bloom filters.
+    pub(super) fn has_filters_in(&self, column: &str) -> bool {
+        self.filters.concern(column)
+    }
+
+    /// Whether a leaf has a Bloom filter.
+    pub(super) fn has_filter(&self, leaf: &ColumnPath) -> bool {
+        self.filters.has(leaf)
+    }
+
+    /// Each column's leaf in the files, if its pages may be copied from other files: not where a
+    /// Bloom filter needs the values.
     pub(super) fn copyable(&self) -> Result<Vec<Option<ColumnDescPtr>>> {
         let schema = FileSpec::in_parquet(&self.schema)?;
         let mut leaves = schema.columns().iter();
@@ -87,7 +102,8 @@ impl FileSpec {
             let mut own = leaves.by_ref().take(leaf_count(f.data_type()));
             let first = own
                 .next()
-                .filter(|leaf| leaf.path().parts().len() == 1 && may_be_copied(leaf));
+                .filter(|leaf| leaf.path().parts().len() == 1 && may_be_copied(leaf))
+                .filter(|_| !self.filters.concern(f.name()));
             own.for_each(drop);
             first.cloned()
         });
@@ -121,10 +137,18 @@ impl FileSpec {
         }
     }
 
-    /// The encoding of columns in a file that begins with these rows.
-    fn properties(&self, rows: &RecordBatch) -> WriterPropertiesPtr {
+    /// The encoding of columns in a file that begins with these rows, and has at most `most` rows
+    /// where that is known.
+    fn properties(&self, rows: &RecordBatch, most: Option<usize>) -> Result<WriterPropertiesPtr> {
         let names: Vec<_> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
-        self.properties_of(&names, rows.columns())
+        let properties = self.properties_of(&names, rows.columns());
+        match most {
+            Some(most) if !self.filters.is_empty() && most < self.row_group_rows => {
+                let properties = properties.as_ref().clone().into_builder();
+                Ok(Arc::new(self.filters.applied(properties, most)?.build()))
+            }
+            _ => Ok(properties),
+        }
     }
 
     /// The encoding of columns that begin with these values.
@@ -280,7 +304,7 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     /// Creates a file at this decoded path below the table's root, which will begin with these
-    /// rows.
+    /// rows, and have at most `most` rows where that is known.
     pub(super) async fn create(
         store: &Store,
         spec: Arc<FileSpec>,
@@ -288,6 +312,7 @@ impl OpenFile {
         path: String,
         partition_values: PartitionValues,
         rows: &RecordBatch,
+        most: Option<usize>,
     ) -> Result<Self> {
         let wrap = |e: ParquetError| {
             Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone())
@@ -296,8 +321,8 @@ impl OpenFile {
         let fields = spec.schema.fields().iter().zip(&layouts).map(|(f, l)| l.field(f));
         let arrow = Arc::new(Schema::new(fields.collect::<Fields>()));
         let schema = FileSpec::in_parquet(&arrow).map_err(|e| e.with_path(path.clone()))?;
-        let writer = SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), spec.properties(rows))
-            .map_err(wrap)?;
+        let properties = spec.properties(rows, most)?;
+        let writer = SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), properties).map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
         let columns = arrow.fields().iter().zip(&spec.stats).zip(layouts);
         let columns = columns

@@ -64,6 +64,8 @@ impl WriteSpec {
     pub fn of_changes(self) -> Self {
         WriteSpec {
             kind: FileKind::Changes,
+            // Change files are read completely.
+            bloom_filters: Vec::new(),
             stats: StatsConfig {
                 columns: StatsColumns::Columns(Vec::new()),
                 ..self.stats.clone()

@@ -2,6 +2,7 @@
 //! touched). Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet
 //! file.
 
+mod bloom;
 mod bounds;
 mod compress;
 mod copied;
@@ -25,6 +26,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::bloom_filters::BloomFilter;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{DataType, Primitive, StructType};
@@ -102,6 +104,8 @@ pub struct WriteSpec {
     pub kind: FileKind,
     /// Page compression.
     pub compression: Compression,
+    /// The columns with Bloom filters.
+    pub bloom_filters: Vec<BloomFilter>,
     /// Whether variants get typed columns, by the first rows of each file (P154).
     pub shred_variants: bool,
     /// Most rows in a row group.
@@ -127,6 +131,7 @@ impl WriteSpec {
             unmeasured: Vec::new(),
             kind: FileKind::Data,
             compression: Compression::default(),
+            bloom_filters: Vec::new(),
             shred_variants: false,
             row_group_rows: 1 << 20,
             max_open_partitions: 64,
@@ -443,7 +448,7 @@ impl FileWriter {
                 let (dir, values) = (self.splitter.dir(key), self.splitter.values(key));
                 let (number, path) = self.begun.new_file(&self.spec, &dir);
                 self.open_files += 1;
-                let file = OpenFile::create(&self.store, self.spec.clone(), number, path, values, rows).await?;
+                let file = OpenFile::create(&self.store, self.spec.clone(), number, path, values, rows, None).await?;
                 Ok(slot.insert(file))
             }
         }
@@ -495,11 +500,12 @@ impl FileWriter {
         let (number, path) = self.begun.new_file(&self.spec, &dir);
         let (store, spec) = (self.store.clone(), self.spec.clone());
         let add = deltaplane_store::spawn_task(async move {
-            let mut rows = rows()?.into_iter().peekable();
-            let Some(first) = rows.peek() else {
+            let rows = rows()?;
+            let count = rows.iter().map(RecordBatch::num_rows).sum();
+            let Some(first) = rows.first() else {
                 return Err(Error::internal("a data file was begun without rows"));
             };
-            let mut file = OpenFile::create(&store, spec, number, path, values, first).await?;
+            let mut file = OpenFile::create(&store, spec, number, path, values, first, Some(count)).await?;
             for batch in rows {
                 if let Err(e) = file.encode(batch).await {
                     file.abort().await;

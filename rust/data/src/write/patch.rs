@@ -26,7 +26,7 @@ use parquet::basic::ColumnOrder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::SchemaDescriptor;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -40,7 +40,7 @@ use super::parts::Parts;
 use super::{FileKind, WriteSpec, logged_path, of_files};
 use crate::cast::cast_batch;
 use crate::processors::processors;
-use crate::read::{FileRead, Input, ReadSpec, SelectedRows, SourceFile, read_file};
+use crate::read::{FileRead, Input, ReadSpec, SelectedRows, SourceFile, filter_range, read_file};
 use crate::stats::{ColumnStats, to_json};
 
 type Writer = SerializedFileWriter<Parts>;
@@ -105,7 +105,7 @@ impl Patcher {
     }
 
     /// Whether a file can be patched: it has no deleted rows, is the table's own, and its columns
-    /// have the current form. Reads its footer.
+    /// have the current form, with the Bloom filters of new files. Reads its footer.
     ///
     /// # Errors
     /// `FileMissing`, `CorruptFile` with the file's path, and the store's errors.
@@ -119,7 +119,16 @@ impl Patcher {
         let stats = num_records(file).ok();
         let fields = raw.footer.file_metadata().schema_descr().root_schema().get_fields();
         let same = fields == self.parquet.root_schema().get_fields();
-        Ok(same && stats == Some(rows_of(&raw.footer)) && is_whole(&raw.footer))
+        Ok(same && stats == Some(rows_of(&raw.footer)) && is_whole(&raw.footer) && self.keeps_filters(&raw))
+    }
+
+    /// Whether all unchanged columns that have Bloom filters in new files have them in this one.
+    fn keeps_filters(&self, raw: &SourceFile) -> bool {
+        let names = self.names();
+        let unchanged = |path: &ColumnPath| path.parts().first().is_none_or(|top| !names.contains(&top.as_str()));
+        let chunks = raw.footer.row_groups().iter().flat_map(|g| g.columns());
+        let mut needed = chunks.filter(|c| self.spec.has_filter(c.column_path()) && unchanged(c.column_path()));
+        needed.all(|c| filter_range(&raw.footer, c, raw.size_bytes()).is_some())
     }
 
     /// Writes the patched file to this path, with these values in some of its rows, or in all if
@@ -200,7 +209,7 @@ impl Patcher {
         for leaves in fetched_together(group.raw.footer.row_group(group.number)) {
             let wanted = leaves.clone().filter(|leaf| !ready.contains_key(leaf));
             let ranges = wanted
-                .map(|leaf| range_of(&group.raw.footer, group.number, leaf))
+                .flat_map(|leaf| ranges_of(group.raw, group.number, leaf))
                 .collect();
             let input = group.raw.fetch(ranges).await?;
             let work: Vec<_> = leaves
@@ -229,6 +238,8 @@ impl Patcher {
     fn is_patchable(&self, group: &Group<'_>, column: &Column) -> bool {
         group.new.rows.is_some()
             && leaf_count(column.field.data_type()) == 1
+            // A Bloom filter needs all values.
+            && !self.spec.has_filters_in(column.field.name())
             && group.old(column.leaf).is_patchable(&self.codecs)
     }
 
@@ -417,10 +428,12 @@ fn fetched_together(group: &RowGroupMetaData) -> Vec<Range<usize>> {
     parts
 }
 
-/// The bytes of a chunk.
-fn range_of(footer: &ParquetMetaData, group: usize, leaf: usize) -> Range<u64> {
-    let (start, length) = footer.row_group(group).column(leaf).byte_range();
-    start..start.saturating_add(length)
+/// The bytes of a chunk, and of its Bloom filter.
+fn ranges_of(raw: &SourceFile, group: usize, leaf: usize) -> impl Iterator<Item = Range<u64>> + use<> {
+    let chunk = raw.footer.row_group(group).column(leaf);
+    let (start, length) = chunk.byte_range();
+    let filter = filter_range(&raw.footer, chunk, raw.size_bytes());
+    std::iter::once(start..start.saturating_add(length)).chain(filter)
 }
 
 /// Prefix of Spark's footer keys for dates and times in the calendar before 1582.
@@ -447,11 +460,7 @@ fn takes_over(chunk: &ColumnChunkMetaData) -> bool {
         None => chunk.data_page_offset() > 0,
     };
     let bounds = chunk.statistics().is_none_or(|s| !s.is_min_max_deprecated());
-    ordered
-        && bounds
-        && chunk.compressed_size() > 0
-        && chunk.bloom_filter_offset().is_none()
-        && chunk.file_path().is_none()
+    ordered && bounds && chunk.compressed_size() > 0 && chunk.file_path().is_none()
 }
 
 /// Whether the log says that the bounds of a file without deleted rows are wider than necessary.

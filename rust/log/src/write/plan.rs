@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol};
+use deltaplane_protocol::bloom_filters;
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
@@ -284,7 +285,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     rules.only.clone_from(&request.first_rows_meet);
     let replace = replace_of_new(view, &request)?;
     let form = features::file_form(&protocol, &metadata, &schema);
-    Ok(PlannedWrite {
+    let planned = PlannedWrite {
         store: store.clone(),
         base: None,
         newest: OnceLock::new(),
@@ -301,7 +302,9 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         fills: Vec::new(),
         rules,
         request,
-    })
+    };
+    planned.check_bloom_filters()?;
+    Ok(planned)
 }
 
 /// The condition for rows of a new table, if they were meant to replace others: an overwrite whose
@@ -483,7 +486,7 @@ async fn existing_table(
         Some(rules) if metadata.is_none() => rules,
         _ => row_rules(view, &request)?,
     };
-    Ok(WritePlan::Go(Box::new(PlannedWrite {
+    let planned = PlannedWrite {
         store: store.clone(),
         properties: match &metadata {
             Some(m) => Properties::new(&m.configuration),
@@ -503,7 +506,9 @@ async fn existing_table(
         fills,
         rules,
         request,
-    })))
+    };
+    planned.check_bloom_filters()?;
+    Ok(WritePlan::Go(Box::new(planned)))
 }
 
 /// Whether a write makes the table unpartitioned, so that it replaces the whole table as one
@@ -617,6 +622,12 @@ fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], af
 }
 
 impl PlannedWrite {
+    /// Refuses Bloom filters that the files can't have, before any row is read.
+    fn check_bloom_filters(&self) -> Result<()> {
+        let choices = &self.request.files.bloom_filters;
+        bloom_filters::resolve(&self.properties, choices, &self.schema, &self.partition_columns).map(drop)
+    }
+
     /// The requirements of the files.
     pub fn target(&self) -> FileTarget<'_> {
         FileTarget {

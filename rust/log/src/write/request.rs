@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use deltaplane_protocol::actions::SetTransaction;
+use deltaplane_protocol::bloom_filters::BloomFilterChoice;
 use deltaplane_protocol::expr::Expr;
 use serde::Deserialize;
 use serde_json::Value;
@@ -53,6 +54,8 @@ pub struct FileRequest {
     pub compression: Option<String>,
     /// Rows of a Parquet row group.
     pub row_group_rows: Option<usize>,
+    /// Columns with and without Bloom filters, besides those of the table's properties.
+    pub bloom_filters: Vec<BloomFilterChoice>,
 }
 
 /// The settings of a commit.

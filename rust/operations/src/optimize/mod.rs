@@ -206,7 +206,7 @@ impl Optimize {
     /// What a task on another machine must know to move groups.
     pub fn task_spec(&self) -> Result<GroupSpec> {
         let rewrite = self.plan.rewrite();
-        let write = Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false);
+        let write = Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false)?;
         let order = self.plan.order();
         Ok(GroupSpec {
             task: TaskSpec::of(rewrite, write, false)?,
@@ -321,7 +321,7 @@ impl Optimize {
         Ok(OptimizeJob {
             store: self.store().clone(),
             read: Arc::new(read_spec(rewrite.base(), Some(all_columns(rewrite)?))?),
-            write: Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false).write_spec()?,
+            write: Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false)?.write_spec()?,
             ids: rewrite.stored_ids()?,
             order,
             memory_bytes: memory_bytes / tasks,

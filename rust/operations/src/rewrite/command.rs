@@ -93,13 +93,16 @@ impl Command {
     }
 
     /// How new files are written.
-    pub fn spec(&self) -> Spec {
+    ///
+    /// # Errors
+    /// As [`Spec::of`].
+    pub fn spec(&self) -> Result<Spec> {
         Spec::of(&self.plan.target(), self.plan.fills(), self.plan.row_rules(), false)
     }
 
     /// What tasks on other machines must know.
     pub fn task_spec(&self) -> Result<TaskSpec> {
-        TaskSpec::of(&self.plan, self.spec(), self.by_vector)
+        TaskSpec::of(&self.plan, self.spec()?, self.by_vector)
     }
 
     /// The live files that have these URIs. `uris_of` gives the URI and the add action of each file

@@ -251,7 +251,7 @@ impl Selected {
         if !may_patch {
             return Ok(0);
         }
-        let Some(patcher) = Patcher::new(plan.store(), &self.command.spec().write_spec()?, columns)? else {
+        let Some(patcher) = Patcher::new(plan.store(), &self.command.spec()?.write_spec()?, columns)? else {
             return Ok(0);
         };
         let is_large = |f: &&SelectedFile| f.add.size >= min_bytes && (f.rows.is_none() || self.command.is_copied(f));
@@ -433,7 +433,7 @@ impl Selected {
             Some(sink) => Ok(sink),
             empty => {
                 let plan = &self.command.plan;
-                let spec = self.command.spec().write_spec()?;
+                let spec = self.command.spec()?.write_spec()?;
                 let sink = RowSink::new(plan.store(), spec, plan.stored_ids()?, plan.records_changes())?;
                 Ok(empty.insert(sink))
             }

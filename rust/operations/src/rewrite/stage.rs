@@ -96,7 +96,7 @@ impl Staged {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn dry_run(self, metrics: BTreeMap<String, Value>) -> Result<DryRun> {
-        let target = self.command.spec().write_spec()?.target_file_size_bytes;
+        let target = self.command.spec()?.write_spec()?.target_file_size_bytes;
         let plan = &self.command.plan;
         block_on(plan.dry_run(self.rewritten(metrics), &self.copies, target))
     }

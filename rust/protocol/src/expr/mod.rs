@@ -9,6 +9,7 @@ mod coerce;
 mod evaluate;
 mod like;
 mod literal;
+mod lookup;
 pub(crate) mod node;
 mod predicate;
 pub(crate) mod scalar;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use evaluate::{child, evaluate, normalise_floats, widen};
+pub use lookup::{Lookup, LookupValue, Lookups};
 pub use predicate::Predicate;
 
 use crate::{Error, Result};

@@ -108,6 +108,54 @@ fn is_codec(text: &str) -> bool {
     known.contains(&name.trim()) && level.is_some_and(|l| l.trim().parse::<i32>().is_ok())
 }
 
+/// The columns with Bloom filters, by dotted names separated by commas.
+pub const BLOOM_FILTER_COLUMNS: &str = "deltaplane.parquet.bloomFilterColumns";
+/// The probability with which a Bloom filter takes an absent value for one of its own.
+pub const BLOOM_FILTER_FPP: &str = "deltaplane.parquet.bloomFilterFpp";
+/// The most distinct values of a row group for which a Bloom filter has room.
+pub const BLOOM_FILTER_NDV: &str = "deltaplane.parquet.bloomFilterNdv";
+
+/// A property of this project, which other programs keep and don't interpret.
+#[derive(Debug, Clone, Copy)]
+pub struct Own {
+    /// The key under which it is stored; its case matters.
+    pub key: &'static str,
+    /// Its legal values, in words.
+    pub values: &'static str,
+    /// The default; `None` if there is none.
+    pub default: Option<&'static str>,
+    /// Its meaning.
+    pub meaning: &'static str,
+}
+
+/// The properties of this project, in order of their keys.
+pub static OWN: &[Own] = &[
+    Own {
+        key: "deltaplane.clusterFromBytes",
+        values: "a size in bytes, such as 104857600 or 100mb",
+        default: Some("64mb"),
+        meaning: "least size in memory of a write to a clustered table that orders its rows",
+    },
+    Own {
+        key: BLOOM_FILTER_COLUMNS,
+        values: "dotted names of columns, separated by commas",
+        default: None,
+        meaning: "columns of new data files that get a Parquet Bloom filter",
+    },
+    Own {
+        key: BLOOM_FILTER_FPP,
+        values: "a number between 0 and 1",
+        default: Some("0.01"),
+        meaning: "probability with which a Bloom filter takes an absent value for one of its own",
+    },
+    Own {
+        key: BLOOM_FILTER_NDV,
+        values: "a whole number of at least 1",
+        default: None,
+        meaning: "most distinct values of a row group for which a Bloom filter has room; unless set the rows of a row group",
+    },
+];
+
 /// The property of this key, ignoring case; `None` for a key that no version of Delta knows.
 pub fn find(key: &str) -> Option<&'static Known> {
     let lower = key.to_lowercase();

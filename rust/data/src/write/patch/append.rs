@@ -11,7 +11,7 @@ use parquet::file::metadata::ParquetMetaData;
 use tokio::sync::mpsc;
 
 use super::{Writer, blocking, failed};
-use crate::read::Input;
+use crate::read::{Input, filter_of};
 use crate::write::bounds;
 use crate::write::copied::CopiedColumn;
 
@@ -83,7 +83,7 @@ fn append(
                     bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
                     rows_written: u64::try_from(old.num_rows()).unwrap_or(0),
                     metadata: chunk.clone(),
-                    bloom_filter: None,
+                    bloom_filter: filter_of(footer, chunk, &input),
                     column_index: index.column_index(leaf).cloned(),
                     offset_index: index.offset_index(leaf).cloned(),
                 };

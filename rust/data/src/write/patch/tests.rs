@@ -7,8 +7,10 @@ use arrow::array::*;
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::DataType as A;
 use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::bloom_filters::BloomFilter;
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::schema::{Primitive as P, StructType};
+use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::ParquetMetaData;
 use proptest::prelude::*;
 
@@ -351,4 +353,55 @@ fn bounds_that_leave_nan_out_are_not_copied() {
     });
     let flags = [1, 2, 3].map(|leaf| bounds(&new, leaf));
     assert_eq!(flags, [(false, false), (false, false), (true, true)]);
+}
+
+/// The leaves with a Bloom filter in every row group.
+fn filtered(folder: &Folder, add: &Add) -> Vec<String> {
+    let source = deltaplane_store::block_on(SourceFile::open(&folder.store, &file_read(add), false)).unwrap();
+    let groups = source.footer.row_groups();
+    let has = |leaf: &usize| groups.iter().all(|g| g.column(*leaf).bloom_filter_length().is_some());
+    let leaves = (0..groups[0].num_columns()).filter(has);
+    leaves
+        .map(|leaf| groups[0].column(leaf).column_path().string())
+        .collect()
+}
+
+#[test]
+fn a_patched_file_has_the_filters_of_new_files() {
+    let (folder, s) = (Folder::new(), table());
+    let filter = |name: &str| BloomFilter {
+        column: vec![name.to_owned()],
+        fpp: 0.01,
+        ndv: None,
+    };
+    let mut spec = WriteSpec::new(s.clone(), Vec::new(), 0);
+    spec.row_group_rows = GROUP_ROWS;
+    let plain = folder.write_spec(spec.clone(), &[rows(0..ROWS as i64, &s)]).unwrap();
+    spec.bloom_filters = ["l", "many", "d"].map(filter).to_vec();
+    let old = folder.write_spec(spec.clone(), &[rows(0..ROWS as i64, &s)]).unwrap();
+    let assigned = ["d".to_owned(), "few".to_owned()];
+    let patcher = Patcher::new(&folder.store, &spec, &assigned).unwrap().unwrap();
+    let new = deltaplane_store::block_on(async {
+        assert!(!patcher.takes(&plain[0]).await.unwrap());
+        assert!(patcher.takes(&old[0]).await.unwrap());
+        let mut selected = Positions::new();
+        (3..9).for_each(|row| selected.insert(row));
+        let path = patcher.new_path(&old[0], 0).unwrap();
+        let values = rows(0..6, &s);
+        patcher.patch(&old[0], Some(&selected), &path, &values).await.unwrap()
+    });
+    assert_eq!(filtered(&folder, &new), ["l", "d", "many"]);
+    // The copied filters are those of the old file.
+    let copied = |add: &Add| {
+        let file = file_read(add);
+        let source = deltaplane_store::block_on(SourceFile::open(&folder.store, &file, false)).unwrap();
+        let bytes = bytes::Bytes::from(std::fs::read(folder.path(&file.path)).unwrap());
+        let leaf = COLUMNS.iter().position(|(name, _)| *name == "many").unwrap();
+        let chunk = source.footer.row_group(1).column(leaf);
+        let filter = Sbbf::read_from_column_chunk(chunk, &bytes).unwrap().unwrap();
+        let mut written = Vec::new();
+        filter.write(&mut written).unwrap();
+        written
+    };
+    assert_eq!(copied(&old[0]), copied(&new));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::bloom_filters;
 use deltaplane_protocol::features::Directives;
 use deltaplane_protocol::properties::{Properties, canonical_key, find};
 use deltaplane_protocol::schema_changes::edit::split_path;
@@ -99,8 +100,9 @@ fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
     Properties::validate(&known)?;
-    let listed = Properties::new(&draft.metadata.configuration).stats_columns;
-    for column in listed.into_iter().flatten() {
+    let properties = Properties::new(&draft.metadata.configuration);
+    bloom_filters::resolve(&properties, &[], &draft.schema, &draft.metadata.partition_columns)?;
+    for column in properties.stats_columns.into_iter().flatten() {
         let path = split_path(&column)?;
         if draft.schema.field_at(&path).is_none() {
             return Err(Error::invalid_argument(format!(

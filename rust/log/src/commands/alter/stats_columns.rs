@@ -1,17 +1,25 @@
-//! Updates `delta.dataSkippingStatsColumns` for columns that are renamed or dropped: it lists
-//! logical names (P112, P161).
+//! Updates the properties that list columns by their logical names for columns that are renamed or
+//! dropped: `delta.dataSkippingStatsColumns` (P112, P161), and the columns with Bloom filters.
 
 use deltaplane_protocol::actions::Metadata;
-use deltaplane_protocol::properties::Properties;
+use deltaplane_protocol::bloom_filters;
+use deltaplane_protocol::properties::{BLOOM_FILTER_COLUMNS, Properties};
 use deltaplane_protocol::schema_changes::edit::{join_path, split_path};
 
 const KEY: &str = "delta.dataSkippingStatsColumns";
 
 /// Renames or removes the entries at and below a path.
 pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[String]>) {
-    let Some(listed) = Properties::new(&metadata.configuration).stats_columns else {
-        return;
-    };
+    let properties = Properties::new(&metadata.configuration);
+    if let Some(listed) = properties.stats_columns {
+        follow_in(metadata, KEY, listed, old, new);
+    }
+    if let Some(text) = properties.bloom_filter_columns {
+        follow_in(metadata, BLOOM_FILTER_COLUMNS, bloom_filters::listed(&text), old, new);
+    }
+}
+
+fn follow_in(metadata: &mut Metadata, key: &str, listed: Vec<String>, old: &[String], new: Option<&[String]>) {
     let moved = listed.into_iter().filter_map(|entry| {
         let Ok(path) = split_path(&entry) else {
             return Some(entry);
@@ -24,9 +32,9 @@ pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[Stri
     });
     let text = moved.collect::<Vec<_>>().join(",");
     if text.is_empty() {
-        metadata.configuration.remove(KEY);
+        metadata.configuration.remove(key);
     } else {
-        metadata.configuration.insert(KEY.to_owned(), text);
+        metadata.configuration.insert(key.to_owned(), text);
     }
 }
 
@@ -44,10 +52,15 @@ mod tests {
 
     fn after(listed: &str, old: &str, new: Option<&str>) -> Option<String> {
         let mut metadata = Metadata::default();
-        metadata.configuration.insert(KEY.to_owned(), listed.to_owned());
+        let keys = [KEY, BLOOM_FILTER_COLUMNS];
+        for key in keys {
+            metadata.configuration.insert(key.to_owned(), listed.to_owned());
+        }
         let new = new.map(|n| split_path(n).unwrap());
         follow(&mut metadata, &split_path(old).unwrap(), new.as_deref());
-        metadata.configuration.get(KEY).cloned()
+        let [stats, filters] = keys.map(|key| metadata.configuration.get(key).cloned());
+        assert_eq!(stats, filters);
+        stats
     }
 
     #[test]
