@@ -9,7 +9,7 @@ use deltaplane_protocol::features::{ColumnRule, RowCheck, RowRules, StoredIds};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
-use crate::{optimize, rewrite, write_job};
+use crate::{key_index, optimize, rewrite, write_job};
 
 /// The name and the fields of a struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +111,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
         log::TombstoneTotals,
         log::TrackedColumns,
         log::VacuumResult,
+        key_index::KeyIndex,
         optimize::OptimizeCommit,
         optimize::OptimizeSummary,
         write_job::CommitResult,

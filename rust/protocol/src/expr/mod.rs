@@ -23,6 +23,7 @@ use serde_json::Value;
 
 pub(crate) use evaluate::{child, evaluate, normalise_floats, widen};
 pub use predicate::Predicate;
+pub use scalar::Scalar;
 
 use crate::{Error, Result};
 
