@@ -144,7 +144,7 @@ def test_other_rooms_use_it(tmp_path: Path) -> None:
     merger.when_matched_update_all().when_not_matched_insert_all().execute()
     assert [row["n"] for row in rows(table, "id = 99")] == [10]
     assert table.delete("id = 50")["num_deleted_rows"] == 1
-    assert table.update({"n": "12"}, "id = 99")["num_updated_rows"] == 1
+    assert table.update({"n": "12"}, predicate="id = 99")["num_updated_rows"] == 1
     assert sql(f"SELECT n FROM delta.`{tmp_path}` WHERE id = 99").column("n").to_pylist() == [12]
     sql(f"DELETE FROM delta.`{tmp_path}` WHERE id IN (99)")
     for name in tmp_path.rglob("*.away"):
@@ -162,7 +162,7 @@ _EXACT: dict[str, tuple[pa.DataType, list[Any], Any]] = {
     "decimal": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal("0.00"), Decimal("-7.00")], str),
     "string": (pa.string(), ["", "ä", "a "], lambda v: f"'{v}'"),
     "binary": (pa.binary(), [b"", b"\x00", b"\xff\x00"], lambda v: f"X'{v.hex()}'"),
-    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)], lambda v: f"DATE'{v:%Y-%m-%d}'"),
+    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)], lambda v: f"DATE'{v.isoformat()}'"),
     "timestamp": (
         pa.timestamp("us", "UTC"),
         [dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), dt.datetime(2020, 1, 1, 0, 0, 0, 1, dt.timezone.utc)],
@@ -198,7 +198,7 @@ def test_widened_and_renamed_columns_are_found(tmp_path: Path) -> None:
     properties = {"delta.enableTypeWidening": "true", "delta.columnMapping.mode": "name"}
     ids = [pa.array(part, pa.int16()) for part in ([1, 100], [2, 99])]
     for part in ids:
-        write_deltalake(tmp_path, pa.table({"id": part}), mode="append", configuration=properties)
+        write_deltalake(tmp_path, pa.table({"id": part, "o": part}), mode="append", configuration=properties)
     table = DeltaTable(tmp_path)
     table.index.create(["id"])
     sql(f"ALTER TABLE delta.`{tmp_path}` ALTER COLUMN id TYPE BIGINT")
@@ -334,7 +334,7 @@ class History:
         self.ids = [i for i in self.ids if i not in ids]
 
     def update(self, ids: list[int]) -> None:
-        fresh(self.path).update({"id": "id + 20"}, f"id = {ids[0]}")
+        fresh(self.path).update({"id": "id + 20"}, predicate=f"id = {ids[0]}")
         self.ids = [i + 20 if i == ids[0] else i for i in self.ids]
 
     def merge(self, ids: list[int]) -> None:
