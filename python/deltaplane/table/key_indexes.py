@@ -141,7 +141,7 @@ class KeyIndexes:
 
 def _column(columns: Sequence[str]) -> str:
     if isinstance(columns, str) or not columns:
-        raise InvalidArgumentError("name the column of an index in a list, as in [\"user_id\"]")
+        raise InvalidArgumentError('name the column of an index in a list, as in ["user_id"]')
     if len(columns) > 1:
         raise UnsupportedFeatureError(
             f"an index of several columns ({', '.join(columns)}) isn't supported: make an index of each"

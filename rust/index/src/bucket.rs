@@ -84,7 +84,7 @@ impl Coding {
 
     /// Calls a function with the file of each entry whose stored bits are among `wanted`, which is
     /// sorted; `None` if the bytes end too early.
-    pub(crate) fn find(self, bytes: &[u8], wanted: &[u64], mut found: impl FnMut(u32)) -> Option<()> {
+    pub(crate) fn find(self, bytes: &[u8], wanted: &[u64], mut take: impl FnMut(u32)) -> Option<()> {
         let mut bits = BitReader::new(bytes);
         let count = bits.read(32)?;
         let (mut stored, mut wanted) = (0_u64, wanted.iter().peekable());
@@ -95,7 +95,7 @@ impl Coding {
             while wanted.next_if(|w| **w < stored).is_some() {}
             match wanted.peek() {
                 None => break,
-                Some(w) if **w == stored => found(u32::try_from(file).ok()?),
+                Some(w) if **w == stored => take(u32::try_from(file).ok()?),
                 Some(_) => {}
             }
         }
@@ -103,7 +103,7 @@ impl Coding {
     }
 }
 
-/// The bits that number so many things.
+/// The bits that number this many things.
 fn ceil_log2(count: u64) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }
@@ -132,18 +132,18 @@ mod tests {
             let bytes = coding.encode(&mut packed);
             let mut wanted: Vec<u64> = entries.iter().step_by(3).map(|(h, _)| stored(*h)).chain(others.into_iter().map(stored)).collect();
             wanted.sort_unstable();
-            let mut found = BTreeSet::new();
-            coding.find(&bytes, &wanted, |file| { found.insert(file); }).unwrap();
+            let mut files_seen = BTreeSet::new();
+            coding.find(&bytes, &wanted, |file| { files_seen.insert(file); }).unwrap();
             let files: BTreeSet<u32> = expected.iter().filter(|(s, _)| wanted.contains(s)).map(|(_, f)| *f).collect();
-            prop_assert_eq!(found, files);
+            prop_assert_eq!(files_seen, files);
         }
     }
 
     #[test]
     fn a_hash_is_cut_into_bucket_and_stored_bits() {
-        let one = Coding::of(1, 1);
-        assert_eq!((one.buckets(), one.file_bits), (1, 0));
-        assert_eq!(one.cut(u64::MAX), (0, (1 << EXTRA_BITS_IF_SMALL) - 1));
+        let smallest = Coding::of(1, 1);
+        assert_eq!((smallest.buckets(), smallest.file_bits), (1, 0));
+        assert_eq!(smallest.cut(u64::MAX), (0, (1 << EXTRA_BITS_IF_SMALL) - 1));
         let many = Coding::of(100_000_000, 10_000);
         assert_eq!((many.bucket_bits, many.stored_bits, many.file_bits), (14, 16, 14));
         assert_eq!(many.cut(u64::MAX), ((1 << 14) - 1, (1 << 16) - 1));

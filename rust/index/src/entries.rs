@@ -1,5 +1,5 @@
-//! The entries of a segment, (hash, file), in their order and without duplicates, in bounded memory:
-//! sorted runs in temporary files, which are merged.
+//! The entries of a segment, (hash, file), in their order and without duplicates, in bounded
+//! memory: sorted runs in temporary files, which are merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

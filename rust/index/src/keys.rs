@@ -81,7 +81,8 @@ fn number(mut digits: i128, mut scale: u8) -> u64 {
     KeyClass::Number.hash(&form)
 }
 
-/// The hash of a value of this type; `None` if the value isn't of the type, or the type has no class.
+/// The hash of a value of this type; `None` if the value isn't of the type, or the type has no
+/// class.
 pub fn hash_scalar(ty: Primitive, value: &Scalar) -> Option<u64> {
     let class = KeyClass::of(ty)?;
     match (class, value) {

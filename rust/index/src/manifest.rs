@@ -95,8 +95,8 @@ pub async fn publish(store: &Store, number: u64, manifest: &Manifest) -> Result<
     }
 }
 
-/// The keys of segments and manifests that the newest manifest doesn't need, and that are older than
-/// this time, in ms since the epoch.
+/// The keys of segments and manifests that the newest manifest doesn't need, and that are older
+/// than this time, in ms since the epoch.
 ///
 /// # Errors
 /// Those of the store.

@@ -127,17 +127,17 @@ def test_an_index_has_few_bytes_and_finds_few_files_in_vain(tmp_path: Path) -> N
     (state,) = table.index.create(["user"])
     assert (state.entries, state.covered_files) == (20_000, 40)
     assert state.size_bytes < 20_000 * 3 + 40 * 200
-    found = [table.explain(f"user = '{part[17]}'").selected for part in keys]
-    assert min(found) == 1
-    assert sum(found) <= 45
+    matches = [table.explain(f"user = '{part[17]}'").selected for part in keys]
+    assert min(matches) == 1
+    assert sum(matches) <= 45
 
 
 def test_other_rooms_use_it(tmp_path: Path) -> None:
     table = written(tmp_path, FILES, configuration={"delta.enableDeletionVectors": "true"})
     table.index.create(["id"])
     # Only the files that an index leaves out are gone: reading any of them would fail.
-    kept = set(table.files("id = 99"))
-    for name in set(table.files()) - kept:
+    planned = set(table.files("id = 99"))
+    for name in set(table.files()) - planned:
         (tmp_path / name).rename(tmp_path / f"{name}.away")
     source = pa.table({"id": pa.array([99, 50]), "n": pa.array([10, 11])})
     merger = table.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
@@ -162,7 +162,11 @@ _EXACT: dict[str, tuple[pa.DataType, list[Any], Any]] = {
     "decimal": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal("0.00"), Decimal("-7.00")], str),
     "string": (pa.string(), ["", "ä", "a "], lambda v: f"'{v}'"),
     "binary": (pa.binary(), [b"", b"\x00", b"\xff\x00"], lambda v: f"X'{v.hex()}'"),
-    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)], lambda v: f"DATE'{v.isoformat()}'"),
+    "date": (
+        pa.date32(),
+        [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)],
+        lambda v: f"DATE'{v.isoformat()}'",
+    ),
     "timestamp": (
         pa.timestamp("us", "UTC"),
         [dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), dt.datetime(2020, 1, 1, 0, 0, 0, 1, dt.timezone.utc)],
@@ -362,8 +366,8 @@ class History:
         DeltaTable(self.path).index.build(rebuild=again)
 
     def _object(self, number: int) -> Path | None:
-        found = objects(self.path)
-        return found[number % len(found)] if found else None
+        matches = objects(self.path)
+        return matches[number % len(matches)] if matches else None
 
     def truncate(self, number: int) -> None:
         if path := self._object(number):
@@ -394,11 +398,11 @@ def check(table: DeltaTable, ids: list[int]) -> None:
     """Every look-up gives the rows of the model."""
     assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(ids)
     for key in [*_KEYS, 25]:
-        found = table.scan(["id"], f"id = {key}").to_arrow()["id"].to_pylist()
-        assert found == [i for i in ids if i == key], key
+        matches = table.scan(["id"], f"id = {key}").to_arrow()["id"].to_pylist()
+        assert matches == [i for i in ids if i == key], key
     some = {0, 3, 8, 25}
-    found = table.scan(["id"], "id IN (0, 3, 8, 25)").to_arrow()["id"].to_pylist()
-    assert sorted(found) == sorted(i for i in ids if i in some)
+    matches = table.scan(["id"], "id IN (0, 3, 8, 25)").to_arrow()["id"].to_pylist()
+    assert sorted(matches) == sorted(i for i in ids if i in some)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -35,15 +35,15 @@ def test_scans_open_the_files_of_the_key(spark: SparkSession, tmp_path: Path, mo
         ("id = 70 OR name = 'n3'", [3, 70], 2),
         ("id <=> 70 OR id IS NULL", [70], 3),
     ]:
-        kept = set(table.files(condition))
-        assert len(kept) == files
-        gone = [root / name for name in set(table.files()) - kept]
+        planned = set(table.files(condition))
+        assert len(planned) == files
+        gone = [root / name for name in set(table.files()) - planned]
         # Opening any of these would fail.
         for file in gone:
             file.rename(file.with_suffix(".away"))
         try:
-            found = dp.read(spark, str(root)).where(condition).collect()
+            matches = dp.read(spark, str(root)).where(condition).collect()
         finally:
             for file in gone:
                 file.with_suffix(".away").rename(file)
-        assert sorted(row["id"] for row in found) == ids, condition
+        assert sorted(row["id"] for row in matches) == ids, condition

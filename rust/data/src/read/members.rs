@@ -56,7 +56,7 @@ impl Members {
         &self.column
     }
 
-    /// The values, if they are numbers, or stored as such, and at most so many; `None` also where
+    /// The values, if they are numbers, or stored as such, and at most `most`; `None` also where
     /// the column may be null.
     pub fn numbers(&self, most: usize) -> Option<Vec<i64>> {
         let numbers: Vec<i64> = match &self.values {

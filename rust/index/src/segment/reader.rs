@@ -13,7 +13,7 @@ use super::{DIRECTORY_ENTRY, Description, MAGIC, TRAILER, bucket_checksum};
 use crate::bucket::Coding;
 use crate::manifest::SegmentInfo;
 
-/// Buckets with at most so many bytes between them are read at once.
+/// Buckets with at most this many bytes between them are read at once.
 const GAP_BYTES: u64 = 64 << 10;
 /// Bytes of one read, unless a bucket is larger.
 const READ_BYTES: u64 = 8 << 20;
@@ -89,8 +89,8 @@ impl Segment {
         &self.covered
     }
 
-    /// The numbers of the covered files that can have a key with one of these hashes: all that have,
-    /// and few others. Reads a bucket for each hash, close ones together.
+    /// The numbers of the covered files that can have a key with one of these hashes: all that
+    /// have, and few others. Reads a bucket for each hash, close ones together.
     ///
     /// # Errors
     /// `CorruptFile` for a damaged bucket; those of the store.
@@ -102,10 +102,10 @@ impl Segment {
             wanted.entry(bucket).or_default().push(stored);
         }
         let reads = self.reads(wanted);
-        let found = stream::iter(reads)
+        let matches = stream::iter(reads)
             .map(|read| self.find_in(read))
             .buffer_unordered(PARALLEL_READS);
-        found
+        matches
             .try_fold(HashSet::new(), async |mut all, files| {
                 all.extend(files);
                 Ok(all)
@@ -152,7 +152,7 @@ impl Segment {
         };
         let mut files = Vec::new();
         for ((_, stored), (first, last, checksum)) in read.iter().zip(&extents) {
-            let place = |at: u64| usize::try_from(at - begin).ok();
+            let place = |offset: u64| usize::try_from(offset - begin).ok();
             let bucket = place(*first).zip(place(*last)).and_then(|(f, l)| bytes.get(f..l));
             let bucket = bucket.filter(|b| bucket_checksum(b) == *checksum).ok_or_else(damaged)?;
             self.coding

@@ -1,3 +1,4 @@
+//! Segments have every file of a key, few others, and no answer where they are damaged.
 #![allow(clippy::unwrap_used)]
 use std::collections::{BTreeSet, HashSet};
 
@@ -23,13 +24,13 @@ fn written(store: &Store, key: &str, entries: &[(u64, u32)], files: u32) -> Segm
         .iter()
         .for_each(|(hash, file)| sorter.push(*hash, *file).unwrap());
     let files: Vec<(String, i64)> = (0..files).map(|n| (format!("f {n}"), i64::from(n) + 1)).collect();
-    let of = SegmentFiles {
+    let covered = SegmentFiles {
         table: "id",
         column: "c",
         class: KeyClass::Number,
         files: &files,
     };
-    block_on(write_segment(store, key, &of, sorter.finish().unwrap())).unwrap()
+    block_on(write_segment(store, key, &covered, sorter.finish().unwrap())).unwrap()
 }
 
 fn find(segment: &Segment, hashes: &[u64]) -> BTreeSet<u32> {
@@ -52,13 +53,13 @@ fn a_large_segment_finds_each_key_and_few_other_files() {
     let segment = block_on(Segment::open(&store, &info, "id")).unwrap();
     assert_eq!(segment.covered().number("f 3", 4), Some(3));
     assert_eq!(segment.covered().number("f 3", 5), None);
-    let mut found = 0;
+    let mut surplus = 0;
     for (hash, file) in entries.iter().step_by(97) {
         let files = find(&segment, &[*hash]);
         assert!(files.contains(file));
-        found += files.len() - 1;
+        surplus += files.len() - 1;
     }
-    assert!(found < 200, "{found} files are found in vain by 2,062 keys");
+    assert!(surplus < 200, "{surplus} files are found in vain by 2,062 keys");
     let absent = (1_000_000..1_001_000)
         .map(|n| find(&segment, &[spread(n)]).len())
         .sum::<usize>();
@@ -82,15 +83,15 @@ proptest! {
         let info = written(&store, "s", &hashed, 7);
         let segment = block_on(Segment::open(&store, &info, "id")).unwrap();
         let hashes: Vec<u64> = asked.iter().map(|k| spread(*k)).collect();
-        let found = find(&segment, &hashes);
+        let matches = find(&segment, &hashes);
         let expected: BTreeSet<u32> = entries.iter().filter(|(k, _)| asked.contains(k)).map(|(_, f)| *f).collect();
-        prop_assert!(found.is_superset(&expected));
+        prop_assert!(matches.is_superset(&expected));
     }
 
     #[test]
     fn damage_is_an_error_and_never_a_missing_file(
         entries in prop::collection::vec((0_u64..60, 0_u32..7), 1..100),
-        at in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
         flip in 1_u8..=255,
         truncates in any::<bool>(),
     ) {
@@ -99,16 +100,16 @@ proptest! {
         let hashed: Vec<(u64, u32)> = entries.iter().map(|(k, f)| (spread(*k), *f)).collect();
         let info = written(&store, "s", &hashed, 7);
         let mut bytes = block_on(store.read("s")).unwrap().to_vec();
-        let at = at.index(bytes.len());
+        let position = position.index(bytes.len());
         match truncates {
-            true => bytes.truncate(at),
-            false => *bytes.get_mut(at).unwrap() ^= flip,
+            true => bytes.truncate(position),
+            false => *bytes.get_mut(position).unwrap() ^= flip,
         }
         block_on(store.put("s", Bytes::from(bytes))).unwrap();
         if let Ok(segment) = block_on(Segment::open(&store, &info, "id")) {
             for (hash, file) in &hashed {
-                if let Ok(found) = block_on(segment.find(&[*hash])) {
-                    prop_assert!(found.contains(file));
+                if let Ok(matches) = block_on(segment.find(&[*hash])) {
+                    prop_assert!(matches.contains(file));
                 }
             }
         }

@@ -31,8 +31,13 @@ pub struct SegmentFiles<'a> {
 ///
 /// # Errors
 /// Those of the entries and of the store.
-pub async fn write_segment(store: &Store, key: &str, of: &SegmentFiles<'_>, entries: Entries) -> Result<SegmentInfo> {
-    let coding = Coding::of(entries.most(), of.files.len());
+pub async fn write_segment(
+    store: &Store,
+    key: &str,
+    covered: &SegmentFiles<'_>,
+    entries: Entries,
+) -> Result<SegmentInfo> {
+    let coding = Coding::of(entries.most(), covered.files.len());
     let mut upload = store.upload(key).await?;
     let mut buckets = Buckets::new(coding);
     let mut count = 0;
@@ -51,21 +56,21 @@ pub async fn write_segment(store: &Store, key: &str, of: &SegmentFiles<'_>, entr
         upload.write(Bytes::from(buckets.bytes)).await?;
     }
     let description = Description {
-        table: of.table.to_owned(),
-        column: of.column.to_owned(),
-        class: of.class,
+        table: covered.table.to_owned(),
+        column: covered.column.to_owned(),
+        class: covered.class,
         coding,
         entries: count,
-        files: of.files.len() as u64,
+        files: covered.files.len() as u64,
     };
-    let tail = tail(&buckets.directory, of.files, &description)?;
+    let tail = tail(&buckets.directory, covered.files, &description)?;
     let tail_bytes = tail.len() as u64;
     upload.write(Bytes::from(tail)).await?;
     let size_bytes = upload.finish().await?;
     Ok(SegmentInfo {
         path: key.to_owned(),
         column: description.column,
-        class: of.class,
+        class: covered.class,
         files: description.files,
         entries: count,
         size_bytes,

@@ -1,5 +1,6 @@
 //! Builds the index of a table's columns: reads them from the files that no segment covers, sorts
-//! the keys' hashes in bounded memory, and publishes new segments by a new manifest. Commits nothing.
+//! the keys' hashes in bounded memory, and publishes new segments by a new manifest. Commits
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -203,13 +204,13 @@ async fn build_segment(snapshot: &Snapshot, column: &IndexedColumn, files: &[&Li
         collect(&batch, column, &numbers, &mut sorter)?;
     }
     let key = format!("{DIR}/s-{}.keys", new_id());
-    let of = SegmentFiles {
+    let covered = SegmentFiles {
         table: &snapshot.state().metadata().id,
         column: &column.physical,
         class: column.class,
         files: &listed,
     };
-    write_segment(snapshot.store(), &key, &of, sorter.finish()?).await
+    write_segment(snapshot.store(), &key, &covered, sorter.finish()?).await
 }
 
 /// Adds the keys of a batch.

@@ -1,5 +1,5 @@
-//! Indexes of keys: building them from data files, their state, and their removal. `key_lookup` uses
-//! them in plans.
+//! Indexes of keys: building them from data files, their state, and their removal. `key_lookup`
+//! uses them in plans.
 
 mod build;
 #[cfg(test)]

@@ -1,3 +1,4 @@
+//! Plans of tables with indexes of keys, whether they are whole, behind, damaged or lost.
 #![allow(clippy::unwrap_used)]
 use std::sync::Arc;
 
@@ -44,8 +45,8 @@ fn look_up(snapshot: &Snapshot, id: i64) -> (Vec<i64>, u64) {
         predicate: Some(is(id)),
         ..ScanRequest::default()
     };
-    let found = ids(Scan::new(snapshot, request).unwrap().stream());
-    (found, block_on(explain(snapshot, Some(&is(id)))).unwrap().selected)
+    let shown = ids(Scan::new(snapshot, request).unwrap().stream());
+    (shown, block_on(explain(snapshot, Some(&is(id)))).unwrap().selected)
 }
 
 #[test]

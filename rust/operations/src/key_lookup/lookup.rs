@@ -154,9 +154,9 @@ async fn absent(snapshot: &Snapshot, columns: &[IndexedColumn], test: &KeyTest) 
                     |s: &&SegmentInfo| s.column == look_up.column.physical && s.class == look_up.column.class;
                 let segments = manifest.segments.iter().filter(of_column);
                 let asked: Vec<_> = segments.map(|info| unmatched(&index, info, &look_up.hashes)).collect();
-                let found = future::join_all(asked).await;
-                let found: Vec<AbsentFiles> = found.into_iter().flatten().collect();
-                (!found.is_empty()).then_some(AbsentFiles::InAny(found))
+                let unmatched_files = future::join_all(asked).await;
+                let unmatched_files: Vec<AbsentFiles> = unmatched_files.into_iter().flatten().collect();
+                (!unmatched_files.is_empty()).then_some(AbsentFiles::InAny(unmatched_files))
             }
         });
     }

@@ -1,5 +1,5 @@
-//! Plans that leave out the files whose keys an index knows not to match. `key_index` builds it, and
-//! `deltaplane-index` has the format.
+//! Plans that leave out the files whose keys an index knows not to match. `key_index` builds it,
+//! and `deltaplane-index` has the format.
 
 mod columns;
 mod lookup;

@@ -164,7 +164,8 @@ impl AbsentFiles {
         }
     }
 
-    /// A mask of files without these. A batch without the columns `path` and `size` keeps its files.
+    /// A mask of files without these. A batch without the columns `path` and `size` keeps its
+    /// files.
     pub(super) fn without(&self, files: &RecordBatch, mask: BooleanArray) -> Result<BooleanArray> {
         if ["path", "size"].iter().any(|name| files.column_by_name(name).is_none()) {
             return Ok(mask);
@@ -173,8 +174,8 @@ impl AbsentFiles {
         let keep = |(row, may): (usize, bool)| -> Result<bool> {
             Ok(may && !self.has(&paths::decoded(rows.path(row)?)?, rows.size(row)))
         };
-        let kept: Result<Vec<bool>> = mask.values().iter().enumerate().map(keep).collect();
-        Ok(BooleanArray::from(kept?))
+        let mask: Result<Vec<bool>> = mask.values().iter().enumerate().map(keep).collect();
+        Ok(BooleanArray::from(mask?))
     }
 }
 
@@ -219,15 +220,15 @@ mod tests {
     #[test]
     fn equality_and_lists_are_required_values() {
         let a = test_of(&equal("A", "7", "long"));
-        let one = |column: &str, ty, values| KeyTest::OneOf {
+        let one_of = |column: &str, ty, values| KeyTest::OneOf {
             column: column.to_owned(),
             ty,
             values,
         };
-        assert_eq!(a, one("a", Primitive::Integer, vec![Scalar::Integer(7)]));
+        assert_eq!(a, one_of("a", Primitive::Integer, vec![Scalar::Integer(7)]));
         let text = r#"{"op":"in","arg":{"op":"column","name":["b"]},"list":[{"op":"literal","value":"u","type":"string"},{"op":"literal","value":"v","type":"string"}]}"#;
         let values = ["u", "v"].map(|t| Scalar::Text(t.to_owned())).to_vec();
-        assert_eq!(test_of(text), one("b", Primitive::String, values));
+        assert_eq!(test_of(text), one_of("b", Primitive::String, values));
         let negated = format!(r#"{{"op":"not","arg":{}}}"#, equal("a", "7", "long"));
         assert_eq!(test_of(&negated), KeyTest::Any);
         assert_eq!(
@@ -265,10 +266,10 @@ mod tests {
         let paths: arrow::array::ArrayRef = Arc::new(StringArray::from(vec!["x%20y", "f1", "f2", "new"]));
         let sizes: arrow::array::ArrayRef = Arc::new(Int64Array::from(vec![1, 9, 3, 1]));
         let files = RecordBatch::try_from_iter([("path", paths.clone()), ("size", sizes)]).unwrap();
-        let kept = set
+        let mask = set
             .without(&files, BooleanArray::from(vec![true, true, true, false]))
             .unwrap();
-        assert_eq!(kept, BooleanArray::from(vec![false, true, true, false]));
+        assert_eq!(mask, BooleanArray::from(vec![false, true, true, false]));
         let unsized_files = RecordBatch::try_from_iter([("path", paths)]).unwrap();
         let all = BooleanArray::from(vec![true; 4]);
         assert_eq!(set.without(&unsized_files, all.clone()).unwrap(), all);

@@ -30,7 +30,7 @@ WRITING = "writing the rows"
 def keys(file: int, rows: int) -> pa.Array:
     """The UUIDs of a file's rows, as texts."""
     raw = np.random.default_rng(file).bytes(16 * rows).hex()
-    texts = (raw[at : at + 32] for at in range(0, len(raw), 32))
+    texts = (raw[start : start + 32] for start in range(0, len(raw), 32))
     return pa.array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts])
 
 
@@ -81,7 +81,7 @@ def merge(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
     shutil.copytree(table_of(case["files"], case["rows"], indexed), path)
     table = deltaplane.DeltaTable(str(path))
     random = np.random.default_rng(5)
-    files, rows = (random.integers(0, case[of], case["merged"]) for of in ("files", "rows"))
+    files, rows = (random.integers(0, case[limit], case["merged"]) for limit in ("files", "rows"))
     chosen = sorted(set(zip(files.tolist(), rows.tolist(), strict=True)))
     source = pa.concat_tables([part(file, case["rows"]).slice(row, 1) for file, row in chosen])
 
