@@ -82,7 +82,7 @@ fn class_of(state: &TableState, field: &Field) -> Result<KeyClass> {
         Some(_) => true,
         None => false,
     };
-    if SPECIAL_STRINGS.iter().any(|key| is_special(key)) {
+    if SPECIAL_STRINGS.iter().any(is_special) {
         return refused("its strings are compared by a collation or with padding (CHAR)".to_owned());
     }
     let DataType::Primitive(ty) = &field.data_type else {

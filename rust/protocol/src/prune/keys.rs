@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(a, one_of("a", Primitive::Integer, vec![Scalar::Integer(7)]));
         let text = r#"{"op":"in","arg":{"op":"column","name":["b"]},"list":[{"op":"literal","value":"u","type":"string"},{"op":"literal","value":"v","type":"string"}]}"#;
         let values = ["u", "v"].map(|t| Scalar::Text(t.to_owned())).to_vec();
-        assert_eq!(test_of(text), one_of("b", Primitive::String, values));
+        let either = KeyTest::Either(vec![one_of("b", Primitive::String, values)]);
+        assert_eq!(test_of(text), either);
         let negated = format!(r#"{{"op":"not","arg":{}}}"#, equal("a", "7", "long"));
         assert_eq!(test_of(&negated), KeyTest::Any);
         assert_eq!(
