@@ -211,6 +211,10 @@ GOALS: Sequence[Goal] = (
         for figure in ("cpu_s", "median_s")
         for what, at_most, mean in (("geometric mean", 1.2, True), ("the worst", 2.0, False))
     ),
+    Goal("K1", "key index look up", "one random key with an index: 50 ms", "median_s", 0.05),
+    Ratio("K1", "key index merge", "MERGE of 1,000 random keys: 10x faster", "median_s", 0.1, "without an index"),
+    Ratio("K1", "key index build", "building the index: 10 % of writing", "cpu_s", 0.1, "writing the rows"),
+    Ratio("K1", "key index build", "the index: 2 % of the data's bytes", "size_mb", 0.02, "writing the rows"),
     OfCases("F2", "F2", "append of rows: no slower than deltalake", "cpu_s", 1.0, "deltalake"),
     OfCases("F2", "F2", "append of rows: no slower than bare pyarrow, by the clock", "median_s", 1.0, "pyarrow"),
     *(

@@ -98,11 +98,13 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, EXP
         ("CREATE OR REPLACE TABLE IF NOT EXISTS t (x INT)", 1, 39, "two answers"),
         ("CREATE TABLE t (x BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 0))", 1, 69, "other than 0"),
         ("ALTER TABLE t", 1, 14, "expected ADD, DROP, RENAME COLUMN"),
-        ("ALTER TABLE t ADD x INT", 1, 19, "expected COLUMN, COLUMNS or CONSTRAINT, found `x`"),
+        ("ALTER TABLE t ADD x INT", 1, 19, "expected COLUMN, COLUMNS, CONSTRAINT or INDEX, found `x`"),
         ("ALTER TABLE t ADD COLUMN x INT, y INT", 1, 31, "several columns stand in parentheses"),
         ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (x)", 1, 32, "expected CHECK"),
         ("ALTER TABLE t RENAME TO u", 1, 22, "expected COLUMN: a table at a location"),
-        ("ALTER TABLE t DROP x", 1, 20, "expected COLUMN, COLUMNS, CONSTRAINT or FEATURE"),
+        ("ALTER TABLE t DROP x", 1, 20, "expected COLUMN, COLUMNS, CONSTRAINT, FEATURE or INDEX"),
+        ("ALTER TABLE t ADD INDEX x", 1, 25, "expected ON, found `x`"),
+        ("ALTER TABLE t DROP INDEX ON x", 1, 29, "expected a column in parentheses, found `x`"),
         ("ALTER TABLE t ALTER COLUMN x DROP NULL", 1, 35, "expected NOT NULL or DEFAULT"),
         ("ALTER TABLE t ALTER COLUMN x COMMENT 'a', X FIRST", 1, 43, "changes `x` once"),
         ("ALTER TABLE t ALTER COLUMN s.x COMMENT 'a', s FIRST", 1, 45, "changes `s.x` once"),
@@ -369,6 +371,7 @@ VALID = [
     "WITH c AS (SELECT 'a' AS k, 1 AS x) INSERT INTO t SELECT * FROM c",
     "WITH c AS (SELECT 'a' AS k, 1 AS x) MERGE INTO t USING c ON t.k = c.k WHEN MATCHED THEN UPDATE SET x = c.x >> 1",
     "ALTER TABLE t CHANGE COLUMN k k STRING COMMENT 'c'",
+    "ALTER TABLE t ADD INDEX ON (k)",
 ]  # fmt: skip
 _BITS = [
     "(",

@@ -20,10 +20,11 @@ CRATES = {
     "protocol": {"error"},
     "store": {"error"},
     "sorting": {"error"},
+    "index": {"protocol", "store", "error"},
     "memory": set(),
     "log": {"protocol", "store", "sorting", "error"},
     "data": {"protocol", "store", "sorting", "error"},
-    "operations": {"protocol", "store", "log", "data", "error"},
+    "operations": {"protocol", "store", "index", "log", "data", "error"},
     "spark_plan": {"protocol", "store", "log", "data", "operations", "error"},
     "python": {
         "boundary",

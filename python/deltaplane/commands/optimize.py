@@ -18,7 +18,7 @@ from deltaplane import _native
 from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.duckdb_engine import memory_bytes
 from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.io import records
 from deltaplane.io.retry_limit import bounded_after_commit
@@ -86,7 +86,19 @@ def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | No
     if what.dry_run or job.was_done or plan.groups == 0:
         return done.metrics()
     _run(job, (mover or _here(what.tasks or os.cpu_count() or 1))(job, memory), what, done)
+    _extend_indexes(target)
     return done.metrics()
+
+
+def _extend_indexes(target: Target) -> None:
+    """Covers the new files by the table's indexes of keys. Failures are logged: look-ups read files
+    that no index covers."""
+    if not any(key.startswith("deltaplane.index.") for key in target.snapshot.info.configuration):
+        return
+    try:
+        target.snapshot.update().build_indexes(False)
+    except DeltaError as e:
+        _log.warning("the key indexes couldn't be extended after OPTIMIZE: %s", e)
 
 
 def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, records.OptimizeSummary]:

@@ -42,6 +42,7 @@ class PlanExplanation:
     skipped_by_pages: int = 0
     skipped_by_partition: int = 0
     skipped_by_statistics: int = 0
+    skipped_by_index: int = 0
     replaced: int = 0
     selected: int = 0
     selected_bytes: int = 0
@@ -65,7 +66,7 @@ class PlanExplanation:
     def skipped(self) -> int:
         """Files that were excluded because they can't match."""
         undecoded = self.skipped_by_row_groups + self.skipped_by_pages
-        return undecoded + self.skipped_by_partition + self.skipped_by_statistics
+        return undecoded + self.skipped_by_partition + self.skipped_by_statistics + self.skipped_by_index
 
     def __str__(self) -> str:
         groups = f"{self.row_groups_skipped:,} of {self.row_groups:,} row groups, unopened"
@@ -75,6 +76,7 @@ class PlanExplanation:
             ("skipped by pages' statistics", self.skipped_by_pages, "not decoded"),
             ("skipped by their partition values", self.skipped_by_partition, ""),
             ("skipped by their statistics", self.skipped_by_statistics, ""),
+            ("skipped by key indexes", self.skipped_by_index, ""),
             ("replaced by later commits", self.replaced, ""),
             ("selected", self.selected, size_text(self.selected_bytes)),
         ]

@@ -1,5 +1,5 @@
 """ALTER TABLE: columns, properties, constraints, features and clustering, each by the method of
-`DeltaTable.alter`."""
+`DeltaTable.alter`, and indexes by those of `DeltaTable.index`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from deltaplane.statements.common.statement import Clause, Session, Statement, a
 from deltaplane.statements.common.types import column_type
 from deltaplane.table.alter import AlterPlan, TableAlterer
 from deltaplane.table.delta_table import DeltaTable
+from deltaplane.table.key_indexes import KeyIndexes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +73,29 @@ class AddConstraint:
 
     def __call__(self, alter: TableAlterer) -> AlterPlan:
         return alter.add_constraint({self.name: self.condition})
+
+
+@dataclass(frozen=True)
+class AddIndex:
+    """ADD INDEX ON: the commit, and building the index."""
+
+    columns: list[str]
+
+    def __call__(self, alter: TableAlterer) -> AlterPlan:
+        indexes = KeyIndexes(alter._table)
+        plan = indexes.add(self.columns)
+        indexes.build()
+        return plan
+
+
+@dataclass(frozen=True)
+class DropIndex:
+    """DROP INDEX ON."""
+
+    columns: list[str]
+
+    def __call__(self, alter: TableAlterer) -> AlterPlan:
+        return KeyIndexes(alter._table).drop(self.columns)
 
 
 @dataclass(frozen=True)
@@ -171,8 +195,10 @@ def _without_clustering(properties: dict[str, str]) -> dict[str, str]:
 def _add(cursor: Grammar) -> Change:
     if cursor.take("constraint"):
         return AddConstraint(*check(cursor))
+    if cursor.take("index"):
+        return AddIndex(_indexed(cursor))
     if not (cursor.take("columns") or cursor.take("column")):
-        cursor.expected("COLUMN, COLUMNS or CONSTRAINT")
+        cursor.expected("COLUMN, COLUMNS, CONSTRAINT or INDEX")
 
     def read_declaration() -> Declaration:
         return declaration(cursor, places=True)
@@ -182,6 +208,14 @@ def _add(cursor: Grammar) -> Change:
         cursor.expected("the end: several columns stand in parentheses")
     declared = [(".".join(map(quoted, d.path[:-1])), d.field, d.first, d.after) for d in made]
     return lambda alter: alter._add_declared(declared)
+
+
+def _indexed(cursor: Grammar) -> list[str]:
+    """The columns of an index."""
+    cursor.expect("on")
+    if cursor.peek() != "(":
+        cursor.expected("a column in parentheses")
+    return cursor.listed(lambda: cursor.name("a column's name"))
 
 
 # --- DROP -------------------------------------------------------------------------------------------------------------
@@ -196,8 +230,10 @@ def _drop(cursor: Grammar) -> Change:
         feature = cursor.text("a feature") if cursor.kind() in ("string", "raw") else cursor.name("a feature's name")
         truncate = cursor.take("truncate", "history")
         return DropFeature(feature, truncate)
+    if cursor.take("index"):
+        return DropIndex(_indexed(cursor))
     if not (cursor.take("columns") or cursor.take("column")):
-        cursor.expected("COLUMN, COLUMNS, CONSTRAINT or FEATURE")
+        cursor.expected("COLUMN, COLUMNS, CONSTRAINT, FEATURE or INDEX")
     if_exists = cursor.take("if", "exists")
     if cursor.peek() == "(":
         named = cursor.listed(lambda: cursor.names("a column's name"))

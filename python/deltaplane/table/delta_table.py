@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from deltaplane.report.table_facts import Metadata, ProtocolVersions
     from deltaplane.schema import Schema
     from deltaplane.table.alter import AlterPlan, TableAlterer
+    from deltaplane.table.key_indexes import KeyIndexes
 
 __all__ = ["DeltaTable"]
 
@@ -455,6 +456,13 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         from deltaplane.table.alter import TableAlterer
 
         return TableAlterer(self)
+
+    @property
+    def index(self) -> KeyIndexes:
+        """Indexes of keys, by which plans find the files of a value."""
+        from deltaplane.table.key_indexes import KeyIndexes
+
+        return KeyIndexes(self)
 
     # --- its files ----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ pub struct ScanReport {
     pub skipped_by_partition: u64,
     /// Files whose own statistics rule them out.
     pub skipped_by_statistics: u64,
+    /// Files that an index of keys excludes.
+    pub skipped_by_index: u64,
     /// Files of the checkpoint that later commits removed or added again, and duplicates in the
     /// checkpoint.
     pub replaced: u64,
@@ -55,6 +57,7 @@ pub(crate) struct ScanCounters {
     skipped_by_pages: AtomicU64,
     skipped_by_partition: AtomicU64,
     skipped_by_statistics: AtomicU64,
+    skipped_by_index: AtomicU64,
     replaced: AtomicU64,
     selected: AtomicU64,
     selected_bytes: AtomicU64,
@@ -91,8 +94,10 @@ impl ScanCounters {
         let keep = pruner.keep(files)?;
         if keep.true_count() < files.num_rows() {
             let matching = pruner.keep_by_partitions(files)?.true_count();
+            let left = pruner.keep_by_statistics(files)?.true_count();
             grow(&self.skipped_by_partition, files.num_rows().saturating_sub(matching));
-            grow(&self.skipped_by_statistics, matching.saturating_sub(keep.true_count()));
+            grow(&self.skipped_by_statistics, matching.saturating_sub(left));
+            grow(&self.skipped_by_index, left.saturating_sub(keep.true_count()));
         }
         Ok(keep)
     }
@@ -122,6 +127,7 @@ impl ScanCounters {
             skipped_by_pages: value_of(&self.skipped_by_pages),
             skipped_by_partition: value_of(&self.skipped_by_partition),
             skipped_by_statistics: value_of(&self.skipped_by_statistics),
+            skipped_by_index: value_of(&self.skipped_by_index),
             replaced: value_of(&self.replaced),
             selected: value_of(&self.selected),
             selected_bytes: value_of(&self.selected_bytes),

@@ -12,7 +12,7 @@ use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::Location;
 use futures::TryStreamExt;
 
-use crate::scan::bind;
+use crate::scan::pruner_of;
 use crate::string_list::StringList;
 
 /// The number of files.
@@ -46,7 +46,7 @@ pub async fn num_records(snapshot: &Snapshot) -> Result<Option<i64>> {
 /// A condition that doesn't fit the table; those of reading the log.
 pub async fn paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<StringList> {
     let mut list = StringList::default();
-    let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
+    let pruner = pruner_of(snapshot, predicate).await?;
     for_each_path(snapshot, pruner, |path| list.push(&[path])).await?;
     Ok(list)
 }
@@ -57,13 +57,16 @@ pub async fn paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Stri
 /// As [`paths`].
 pub async fn absolute_paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<StringList> {
     let mut list = StringList::default();
-    let (root, pruner) = (snapshot.store().location().as_str(), bind(snapshot, predicate)?);
+    let (root, pruner) = (
+        snapshot.store().location().as_str(),
+        pruner_of(snapshot, predicate).await?,
+    );
     let absolute = |path: &str| match local(path) {
         Some(path) => list.push(&[path.as_str()]),
         None if path.starts_with('/') || path.contains("://") => list.push(&[path]),
         None => list.push(&[root, "/", path]),
     };
-    for_each_path(snapshot, pruner.map(|(_, pruner)| pruner), absolute).await?;
+    for_each_path(snapshot, pruner, absolute).await?;
     Ok(list)
 }
 

@@ -46,6 +46,8 @@ pub mod file_inventory;
 pub mod file_list;
 pub mod file_sets;
 pub mod incoming;
+pub mod key_index;
+pub mod key_lookup;
 pub mod newest_version;
 pub mod optimize;
 pub mod panics;

@@ -17,6 +17,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::file_sets::{FileSet, file_reads};
+use crate::key_lookup::narrowed;
 
 /// What a scan of a version shows of it.
 #[derive(Default)]
@@ -100,8 +101,20 @@ pub async fn explain(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Sc
         value: Some("true".to_owned()),
         type_name: "boolean".to_owned(),
     };
-    let (_, pruner) = bind_expr(snapshot.state(), predicate.unwrap_or(&always))?;
-    snapshot.explain(pruner).await
+    let (bound, pruner) = bind_expr(snapshot.state(), predicate.unwrap_or(&always))?;
+    let narrower = narrowed(snapshot, snapshot.schema(), Some(&bound), None, Some(pruner.clone())).await;
+    snapshot.explain(narrower.unwrap_or(pruner)).await
+}
+
+/// What prunes the files of a plan with this condition, by statistics and by indexes of keys.
+///
+/// # Errors
+/// A condition that doesn't fit the table.
+pub async fn pruner_of(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Option<Arc<Pruner>>> {
+    match bind(snapshot, predicate)? {
+        None => Ok(None),
+        Some((bound, pruner)) => Ok(narrowed(snapshot, snapshot.schema(), Some(&bound), None, Some(pruner)).await),
+    }
 }
 
 /// The files of a version that may hold rows which the pruner keeps.
@@ -188,7 +201,15 @@ impl Scan {
     fn file_stream(&self) -> BoxStream<'static, Result<FileRead>> {
         match &self.files {
             Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
-            Files::Planned(pruner) => files_of(&self.snapshot, pruner.clone()),
+            Files::Planned(pruner) => {
+                let (snapshot, spec, pruner) = (self.snapshot.clone(), self.spec.clone(), pruner.clone());
+                let planned = async move {
+                    let (predicate, members) = (spec.predicate.as_ref(), spec.members.as_deref());
+                    let pruner = narrowed(&snapshot, snapshot.schema(), predicate, members, pruner).await;
+                    files_of(&snapshot, pruner)
+                };
+                stream::once(planned).flatten().boxed()
+            }
             Files::MissingRows(other, others) => {
                 let others = others.clone();
                 files_of(other, None)

@@ -10,7 +10,7 @@ use deltaplane_protocol::features::{ColumnRule, RowCheck, RowRules, StoredIds};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
-use crate::{optimize, rewrite, write_job};
+use crate::{key_index, optimize, rewrite, write_job};
 
 /// The name and the fields of a struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
         log::TombstoneTotals,
         log::TrackedColumns,
         log::VacuumResult,
+        key_index::KeyIndex,
         optimize::OptimizeCommit,
         optimize::OptimizeSummary,
         write_job::CommitResult,
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_request_and_result_is_a_struct_and_those_of_one_name_have_the_same_fields() {
-        assert_eq!(shapes().count(), 15 + 27 + 7);
+        assert_eq!(shapes().count(), 15 + 28 + 7);
         let by_name = requests_and_results();
         for shape in shapes() {
             assert_eq!(by_name.get(shape.name), Some(&shape.fields), "{}", shape.name);

@@ -13,7 +13,8 @@ use deltaplane_operations::add_view::AddView;
 use deltaplane_operations::changes::Changes;
 use deltaplane_operations::file_list::{self, absolute_paths, paths};
 use deltaplane_operations::file_sets::{FileSet, sampled};
-use deltaplane_operations::scan::{self, Scan as Rows, ScanRequest, bind, members_of};
+use deltaplane_operations::key_index::{self, KeyIndex};
+use deltaplane_operations::scan::{self, Scan as Rows, ScanRequest, members_of, pruner_of};
 use deltaplane_operations::snapshot_cache;
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
@@ -236,7 +237,7 @@ impl Snapshot {
     /// The files that may hold a matching row, with their statistics and deletion vectors.
     #[pyo3(signature = (predicate = None))]
     fn plan(&self, predicate: Option<&Predicate>) -> Result<ArrowStream> {
-        let pruner = bind(&self.inner, expr(predicate))?.map(|(_, pruner)| pruner);
+        let pruner = block_on(pruner_of(&self.inner, expr(predicate)))?;
         let view = AddView::new(self.inner.state(), true).with_vectors();
         Ok(view.of_plan(&self.inner, pruner).into())
     }
@@ -249,6 +250,31 @@ impl Snapshot {
 
     fn deletion_vectors(&self) -> ArrowStream {
         masks(&self.inner, self.inner.store().location().as_str()).into()
+    }
+
+    /// The property, and its value, by which a column has an index of keys.
+    fn index_to_add(&self, column: &str) -> Result<(String, &'static str)> {
+        key_index::property_to_add(self.inner.state(), column)
+    }
+
+    /// The property of a column's index of keys.
+    fn index_to_drop(&self, column: &str) -> Result<String> {
+        key_index::property_to_drop(self.inner.state(), column)
+    }
+
+    /// The indexes of keys, and how many of the version's files they cover.
+    fn indexes(&self) -> Result<Record<Vec<KeyIndex>>> {
+        block_on(key_index::describe(&self.inner)).map(Record)
+    }
+
+    /// Brings the indexes of keys up to date, or with `again` builds them from all files.
+    fn build_indexes(&self, again: bool) -> Result<Record<Vec<KeyIndex>>> {
+        block_on(key_index::build(&self.inner, again)).map(Record)
+    }
+
+    /// Deletes the objects of indexes that the table hasn't any more.
+    fn delete_dropped_indexes(&self) -> Result<()> {
+        block_on(key_index::drop_index(&self.inner))
     }
 
     /// `members` are a column, a stream of values, and whether it may be null: only rows are shown

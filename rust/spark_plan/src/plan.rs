@@ -10,6 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, MapArray, RecordBatch}
 use deltaplane_data::Vectors;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_operations::key_lookup::narrowed_for_spark;
 use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::expr::{Expr, Predicate, catalyst};
 use deltaplane_protocol::files::adds_to_batch;
@@ -17,7 +18,7 @@ use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
-use deltaplane_protocol::schema::{DataType, Primitive};
+use deltaplane_protocol::schema::{DataType, Primitive, StructType};
 use deltaplane_protocol::state::TableState;
 use deltaplane_store::{Location, Scheme};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -121,6 +122,20 @@ impl Planned {
 ///
 /// A filter that isn't understood is left to Spark.
 pub fn pruner(state: &TableState, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {
+    let (condition, understood) = condition(state, filters, zone)?;
+    Ok((condition.map(|c| c.pruner), understood))
+}
+
+/// The understood filters as one condition.
+struct Condition {
+    predicate: Predicate,
+    /// The columns that it was bound to.
+    relation: StructType,
+    pruner: Arc<Pruner>,
+}
+
+/// The condition of Catalyst's filters, and how many were understood.
+fn condition(state: &TableState, filters: &[String], zone: &str) -> Result<(Option<Condition>, usize)> {
     let relation = relation_schema(state);
     let schema = &relation;
     let binds = |e: &Expr| Predicate::bind(e, schema).is_ok();
@@ -141,7 +156,12 @@ pub fn pruner(state: &TableState, filters: &[String], zone: &str) -> Result<(Opt
     let predicate = Predicate::bind(&expr, schema)?;
     let partition_columns = relation_partition_columns(state, schema);
     let pruner = Pruner::new(&predicate, schema, &partition_columns, state.mapping())?;
-    Ok((Some(Arc::new(pruner)), count))
+    let condition = Condition {
+        predicate,
+        pruner: Arc::new(pruner),
+        relation,
+    };
+    Ok((Some(condition), count))
 }
 
 /// The files that can hold a row for which all filters are true.
@@ -152,7 +172,15 @@ pub async fn plan(
     files: Files,
     counts_rows: bool,
 ) -> Result<Planned> {
-    let (pruner, understood) = pruner(snapshot.state(), filters, zone)?;
+    let (condition, understood) = condition(snapshot.state(), filters, zone)?;
+    let pruner = match condition {
+        None => None,
+        Some(Condition {
+            predicate,
+            relation,
+            pruner,
+        }) => narrowed_for_spark(snapshot, &relation, &predicate, pruner).await,
+    };
     let (batches, considered) = snapshot.counted_plan(pruner, PlanColumns::Logged);
     let mut planned = grouped(snapshot, batches, understood, files, counts_rows).await?;
     planned.considered = considered.files().unwrap_or(planned.considered);

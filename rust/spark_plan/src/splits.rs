@@ -11,7 +11,7 @@ use deltaplane_error::Result;
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_operations::changes::{Part, parts};
 use deltaplane_operations::file_sets::file_reads;
-use deltaplane_operations::scan::bind;
+use deltaplane_operations::scan::pruner_of;
 use deltaplane_protocol::actions::DeletionVector;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::{Expr, Predicate};
@@ -102,7 +102,7 @@ impl Gathered {
 
 /// The files that can match, in splits of about `target_bytes` bytes.
 pub async fn splits(snapshot: &Snapshot, predicate: Option<&Expr>, target_bytes: u64) -> Result<Vec<Split>> {
-    let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
+    let pruner = pruner_of(snapshot, predicate).await?;
     let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
     let mut gathered = Gathered::new(target_bytes, Vec::new());
     while let Some(batch) = batches.try_next().await? {

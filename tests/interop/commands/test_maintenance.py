@@ -155,3 +155,25 @@ def test_manifests_are_those_of_delta_spark(delta_spark: DeltaSpark, tmp_path: P
     shutil.rmtree(tmp_path / "ours/_symlink_format_manifest")
     delta_spark.execute(f"GENERATE symlink_format_manifest FOR TABLE delta.`{tmp_path}/ours`")
     assert own == manifests()
+
+
+def test_delta_spark_leaves_indexes_of_keys(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    # P200
+    for ids in ([1, 9], [2, 8]):
+        write_deltalake(tmp_path, pa.table({"id": ids}), mode="append")
+    table = DeltaTable(tmp_path)
+    table.index.create(["id"])
+    indexed = sorted((tmp_path / "_deltaplane_index").iterdir())
+    delta_spark.execute(f"DELETE FROM delta.`{tmp_path}` WHERE id = 2")
+    delta_spark.execute(f"INSERT INTO delta.`{tmp_path}` VALUES (3), (7)")
+    delta_spark.execute("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    try:
+        delta_spark.execute(f"VACUUM delta.`{tmp_path}` RETAIN 0 HOURS")
+    finally:
+        delta_spark.execute("RESET spark.databricks.delta.retentionDurationCheck.enabled")
+    assert sorted((tmp_path / "_deltaplane_index").iterdir()) == indexed
+    table.update_incremental()
+    assert [table.scan(predicate=f"id = {i}").to_arrow().num_rows for i in (1, 2, 3, 7, 8, 9)] == [1, 0, 1, 1, 1, 1]
+    assert table.explain("id = 5").skipped_by_index == 1
+    assert [s.covered_files for s in table.index.build()] == [len(table.files())]
+    assert_same(delta_spark.read(str(tmp_path)), table.to_pyarrow_table())

@@ -24,6 +24,7 @@ from deltaplane.io.records.following import (
 from deltaplane.io.records.log_facts import (
     CommitTotals,
     HistoryEntry,
+    KeyIndex,
     LogFiles,
     LogFolder,
     LogSize,
@@ -82,6 +83,7 @@ __all__ = [
     "Finding",
     "HistoryEntry",
     "IncomingRequest",
+    "KeyIndex",
     "LayoutRequest",
     "LogFiles",
     "LogFolder",

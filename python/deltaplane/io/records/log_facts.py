@@ -99,7 +99,20 @@ class ScanReport(Record):
     skipped_by_pages: int
     skipped_by_partition: int
     skipped_by_statistics: int
+    skipped_by_index: int
     replaced: int
     selected: int
     selected_bytes: int
     selected_without_statistics: dict[str, int]
+
+
+class KeyIndex(Record):
+    """A column's index of keys: its objects and bytes, its pairs of file and key, and the live
+    files that it covers."""
+
+    column: str
+    segments: int
+    size_bytes: int
+    entries: int
+    covered_files: int
+    uncovered_files: int

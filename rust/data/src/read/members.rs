@@ -54,7 +54,7 @@ impl Members {
     }
 
     /// The column.
-    pub(super) fn column(&self) -> &str {
+    pub fn column(&self) -> &str {
         &self.column
     }
 
@@ -70,6 +70,33 @@ impl Members {
             })
         };
         of_values().map_or(Lookups::Unknown, Lookups::Has)
+    }
+
+    /// The values, if they are numbers, or stored as such, and at most `most`; `None` also where
+    /// the column may be null.
+    pub fn numbers(&self, most: usize) -> Option<Vec<i64>> {
+        let numbers: Vec<i64> = match &self.values {
+            _ if self.nulls => return None,
+            Values::Texts(_) => return None,
+            Values::Dense(first, bits) if bits.count_set_bits() <= most => {
+                let offset = |bit: usize| i64::try_from(bit).ok().map(|bit| first.wrapping_add(bit));
+                bits.set_indices().map(offset).collect::<Option<_>>()?
+            }
+            Values::Dense(..) => return None,
+            Values::Sparse(numbers) => numbers.iter().copied().take(most.saturating_add(1)).collect(),
+        };
+        (numbers.len() <= most).then_some(numbers)
+    }
+
+    /// The same of texts.
+    pub fn texts(&self, most: usize) -> Option<impl Iterator<Item = &str>> {
+        match &self.values {
+            Values::Texts(texts) if !self.nulls && texts.len() <= most => {
+                let valid: Option<Vec<&str>> = texts.iter().map(|t| str::from_utf8(t).ok()).collect();
+                valid.map(Vec::into_iter)
+            }
+            _ => None,
+        }
     }
 
     /// Which rows have one of the values; all rows if the column has another type. Never null.

@@ -25,6 +25,7 @@ use serde_json::Value;
 pub(crate) use evaluate::{child, evaluate, normalise_floats, widen};
 pub use lookup::{Lookup, LookupValue, Lookups};
 pub use predicate::Predicate;
+pub use scalar::Scalar;
 
 use crate::{Error, Result};
 

@@ -10,6 +10,7 @@ mod json_scalar;
 mod json_shape;
 mod json_stats;
 mod json_values;
+mod keys;
 mod logged;
 #[cfg(test)]
 mod model;
@@ -21,6 +22,8 @@ mod runs;
 mod tests;
 mod tree;
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{and, take};
 use arrow::datatypes::{Fields, Int64Type};
@@ -28,6 +31,7 @@ use arrow::error::ArrowError;
 
 use self::bounds::{Bounds, Leaf};
 pub use self::contradiction::stats_contradiction;
+pub use self::keys::{AbsentFiles, CoveredFiles, KeyTest};
 pub use self::logged::LoggedStats;
 use self::partitions::PartitionColumn;
 pub use self::runs::{RunBounds, RunPruner, RunRange};
@@ -46,6 +50,7 @@ pub struct Pruner {
     partitions: Vec<PartitionColumn>,
     partition_names: Vec<String>,
     runs: RunPruner,
+    absent: Option<Arc<AbsentFiles>>,
 }
 
 impl Pruner {
@@ -67,7 +72,17 @@ impl Pruner {
             partition_names: partitions.iter().map(|p| p.physical.clone()).collect(),
             partitions,
             runs: RunPruner::new(predicate, schema, partition_columns, mapping)?,
+            absent: None,
         })
+    }
+
+    /// The same without these files, which an index excludes.
+    #[must_use]
+    pub fn excluding(&self, absent: AbsentFiles) -> Pruner {
+        Pruner {
+            absent: Some(Arc::new(absent)),
+            ..self.clone()
+        }
     }
 
     /// The same predicate for runs of files.
@@ -95,8 +110,17 @@ impl Pruner {
     ///
     /// Columns are found by name and may be absent: `partitionValues` (map of strings),
     /// `partitionValues_parsed`, `stats` (JSON), `stats_parsed`. JSON is parsed only for files that
-    /// all other columns left.
+    /// all other columns left. What an index excludes is found by `path` and `size`.
     pub fn keep(&self, files: &RecordBatch) -> Result<BooleanArray> {
+        let mask = self.keep_by_statistics(files)?;
+        match &self.absent {
+            Some(absent) => absent.without(files, mask),
+            None => Ok(mask),
+        }
+    }
+
+    /// As `keep`, without what an index excludes.
+    pub fn keep_by_statistics(&self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = files.num_rows();
         let partitions = partitions::batch(&self.partitions, files)?;
         let exact = self.tree.evaluate_exact(&partitions, rows)?;

@@ -1,0 +1,169 @@
+"""Look-ups by random keys (UUIDs) in a table whose files all have the same bounds: one key, and a
+MERGE of a thousand, with an index of the keys and without; building the index, compared with
+writing the rows.
+
+The contestant "without an index" has the same files, and reads each of them. The sizes of the last
+case are those of the index's objects and of the data files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from support import harness
+from support.harness import Case, Contestant, Task, main, scale_of
+
+FILES = {"quick": 20, "small": 1_000, "full": 10_000}
+ROWS_PER_FILE = {"quick": 500, "small": 10_000, "full": 10_000}
+MERGED = {"quick": 20, "small": 1_000, "full": 1_000}
+FOLDER = "_deltaplane_index"
+WITHOUT = "without an index"
+WRITING = "writing the rows"
+
+
+def keys(file: int, rows: int) -> pa.Array:
+    """The UUIDs of a file's rows, as texts."""
+    raw = np.random.default_rng(file).bytes(16 * rows).hex()
+    texts = (raw[start : start + 32] for start in range(0, len(raw), 32))
+    return pa.array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts])
+
+
+def part(file: int, rows: int) -> pa.Table:
+    """The rows of a file: the key, and 100 bytes that compress to about half."""
+    numbers = np.random.default_rng(file + 1_000_000).integers(0, 1 << 30, (6, rows))
+    names = ["a", "b", "c", "d", "e", "f"]
+    return pa.table({"user_id": keys(file, rows), **dict(zip(names, map(pa.array, numbers), strict=True))})
+
+
+def parts(files: int, rows: int) -> Iterator[pa.Table]:
+    return (part(file, rows) for file in range(files))
+
+
+def table_of(files: int, rows: int, indexed: bool) -> Path:
+    """The table, made if it doesn't exist."""
+    path = harness.CACHE / f"keys-{files}-{rows}-{'indexed' if indexed else 'plain'}"
+    if path.exists():
+        return path
+    from deltaplane import DeltaTable, write_deltalake
+
+    unfinished = path.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    if indexed:
+        shutil.copytree(table_of(files, rows, False), unfinished)
+        DeltaTable(str(unfinished)).index.create(["user_id"])
+    else:
+        for rows_of_file in parts(files, rows):
+            write_deltalake(str(unfinished), rows_of_file, mode="append")
+        DeltaTable(str(unfinished)).create_checkpoint()
+    unfinished.rename(path)
+    return path
+
+
+def look_up(indexed: bool, case: Mapping[str, Any], _: Path) -> Task:
+    import deltaplane
+
+    table = deltaplane.DeltaTable(str(table_of(case["files"], case["rows"], indexed)))
+    wanted = keys(case["files"] // 2, case["rows"])
+    numbers = iter(range(len(wanted)))
+    return Task(lambda: table.scan(["a"], f"user_id = '{wanted[next(numbers)]}'").to_arrow().num_rows)
+
+
+def merge(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
+    import deltaplane
+
+    path = scratch / "table"
+    shutil.copytree(table_of(case["files"], case["rows"], indexed), path)
+    table = deltaplane.DeltaTable(str(path))
+    random = np.random.default_rng(5)
+    files, rows = (random.integers(0, case[limit], case["merged"]) for limit in ("files", "rows"))
+    chosen = sorted(set(zip(files.tolist(), rows.tolist(), strict=True)))
+    source = pa.concat_tables([part(file, case["rows"]).slice(row, 1) for file, row in chosen])
+
+    def run() -> Any:
+        merger = table.merge(source, "t.user_id = s.user_id", source_alias="s", target_alias="t")
+        return merger.when_matched_update({"a": "0"}).execute()
+
+    return Task(run, lambda done: done["num_target_rows_updated"] - len(chosen) + case["merged"])
+
+
+def build(case: Mapping[str, Any], scratch: Path) -> Task:
+    import deltaplane
+
+    path = scratch / "table"
+    shutil.copytree(table_of(case["files"], case["rows"], False), path)
+    table = deltaplane.DeltaTable(str(path))
+    table.index.create(["user_id"], build=False)
+    return Task(table.index.build, lambda states: states[0].entries, lambda _: size(path / FOLDER))
+
+
+def write(case: Mapping[str, Any], scratch: Path) -> Task:
+    import deltaplane
+
+    made = list(parts(case["files"], case["rows"]))
+
+    def run() -> int:
+        for rows_of_file in made:
+            deltaplane.write_deltalake(str(scratch / "table"), rows_of_file, mode="append")
+        return case["files"] * case["rows"]
+
+    return Task(run, int, lambda _: size(scratch / "table"))
+
+
+def size(path: Path) -> int:
+    """Bytes of the data files, or of the index's objects, below a directory."""
+    files = (file for file in path.rglob("*") if file.suffix in (".parquet", ".keys"))
+    return sum(file.stat().st_size for file in files if "_delta_log" not in file.parts)
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    return build(case, scratch) if case["what"] == "build" else _keyed(True, case, scratch)
+
+
+def without(case: Mapping[str, Any], scratch: Path) -> Task:
+    return _keyed(False, case, scratch)
+
+
+def _keyed(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
+    return (merge if case["what"] == "merge" else look_up)(indexed, case, scratch)
+
+
+CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, WITHOUT: without, WRITING: write}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--files", type=int, help="files of the table, instead of the scale's")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    scale = scale_of(options)
+    files, rows, merged = options.files or FILES[scale], ROWS_PER_FILE[scale], MERGED[scale]
+    facts = {"files": files, "rows": rows, "merged": merged}
+    total = f"{files * rows:,} rows in {files:,} files"
+
+    def case(what: str, name: str, over: str, expected: int, calls: int = 1) -> Case:
+        return Case(
+            f"{name}, {total}",
+            ["deltaplane", over],
+            {**facts, "what": what},
+            calls=calls,
+            expected=expected,
+            series=name,
+            size=files,
+            target=f"key index {what}",
+        )
+
+    return [
+        case("look up", "one key", WITHOUT, 1, calls=3),
+        case("merge", f"MERGE of {merged:,} keys", WITHOUT, merged),
+        case("build", "building the index", WRITING, files * rows),
+    ]
+
+
+if __name__ == "__main__":
+    main("key index", CONTESTANTS, cases, arguments)

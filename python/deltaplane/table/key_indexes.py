@@ -1,0 +1,149 @@
+"""`DeltaTable.index`: indexes of keys, which name the files that can hold a value of a column.
+
+Converts arguments; the Rust core builds and reads the indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.io import records
+from deltaplane.table.alter import AlterPlan, TableAlterer
+
+if TYPE_CHECKING:
+    from deltaplane.properties import CommitProperties
+    from deltaplane.write.api import OpenTable
+
+__all__ = ["KeyIndex", "KeyIndexes"]
+
+
+@dataclass(frozen=True)
+class KeyIndex:
+    """A column's index: its objects and their bytes, its pairs of file and key, and the live files
+    that it covers. Every look-up reads the files that it doesn't cover.
+
+    >>> KeyIndex("id", segments=1, size_bytes=4096, entries=1000, covered_files=9, uncovered_files=1)
+    KeyIndex(column='id', segments=1, size_bytes=4096, entries=1000, covered_files=9, uncovered_files=1)
+    """
+
+    column: str
+    segments: int
+    size_bytes: int
+    entries: int
+    covered_files: int
+    uncovered_files: int
+
+    @classmethod
+    def of(cls, state: records.KeyIndex) -> KeyIndex:
+        """Converts the core's record."""
+        return cls(**state.to_dict())
+
+
+@checked()
+class KeyIndexes:
+    """A table's indexes of keys, as `DeltaTable.index`.
+
+    An index makes plans leave out the files that have none of the wanted values, where a condition
+    compares its column by `=` or `IN` with values, and where MERGE looks for the keys of its
+    source. It is a property of the table and objects below `_deltaplane_index/`, which other
+    engines ignore. It never changes a result: files that it doesn't cover are read, and without
+    it, or with a damaged one, all files are.
+    """
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+
+    def create(
+        self,
+        columns: Sequence[str],
+        *,
+        build: bool = True,
+        commit_properties: CommitProperties | None = None,
+    ) -> list[KeyIndex]:
+        """Adds an index, by one commit that sets a property.
+
+        Args:
+            columns: the name of a top-level column of integers, decimals, strings, binary values,
+                dates or timestamps, which isn't a partition column. A table may have several
+                indexes; one of several columns isn't supported.
+            build: whether to build the index at once; False leaves it to `build`.
+            commit_properties: see this class.
+
+        Returns:
+            The state of all indexes of the table.
+
+        Cost: reads the column in all files; memory holds 128 MiB of hashes, and temporary files 12
+        bytes for each further value.
+
+        Raises:
+            InvalidArgumentError: an unknown column, or none.
+            UnsupportedFeatureError: a column that can't be indexed, or several columns.
+            MetadataChangedException: another writer changed the table's metadata first.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> for ids in ([1, 9], [2, 8], [3, 7]):
+        ...     _ = write_deltalake("memory://doc-index/t", pa.table({"id": ids}), mode="append")
+        >>> table = DeltaTable("memory://doc-index/t")
+        >>> [(index.column, index.covered_files) for index in table.index.create(["id"])]
+        [('id', 3)]
+        >>> why = table.explain("id = 7")
+        >>> why.skipped_by_index, why.selected
+        (2, 1)
+        """
+        self.add(columns, commit_properties)
+        return self.build() if build else self.describe()
+
+    def add(self, columns: Sequence[str], commit_properties: CommitProperties | None = None) -> AlterPlan:
+        """The commit of `create`: makes the index, without building it."""
+        key, kind = self._newest().index_to_add(_column(columns))
+        return self._alterer().set_table_properties({key: kind}, commit_properties=commit_properties)
+
+    def drop(self, columns: Sequence[str], *, commit_properties: CommitProperties | None = None) -> AlterPlan:
+        """Removes the index of a column, by one commit, and deletes its objects.
+
+        Raises:
+            InvalidArgumentError: the column has no index.
+        """
+        key = self._newest().index_to_drop(_column(columns))
+        plan = self._alterer().unset_table_properties(key, if_exists=True, commit_properties=commit_properties)
+        self._newest().delete_dropped_indexes()
+        return plan
+
+    def build(self, *, rebuild: bool = False) -> list[KeyIndex]:
+        """Brings the indexes up to date with the newest version; commits nothing.
+
+        Args:
+            rebuild: whether to build from all files instead of those that no index covers. This
+                also happens once more removed than live files are covered, or an index has 16
+                objects.
+
+        Raises:
+            ConcurrentWriteException: other builders finished first again and again.
+        """
+        return [KeyIndex.of(state) for state in self._newest().build_indexes(rebuild)]
+
+    def describe(self) -> list[KeyIndex]:
+        """The state of each index for the newest version."""
+        return [KeyIndex.of(state) for state in self._newest().indexes()]
+
+    def _newest(self) -> _native.Snapshot:
+        return _native.Snapshot.open(self._table.location, self._table.storage_options)
+
+    def _alterer(self) -> TableAlterer:
+        return TableAlterer(self._table)
+
+
+def _column(columns: Sequence[str]) -> str:
+    if isinstance(columns, str) or not columns:
+        raise InvalidArgumentError('name the column of an index in a list, as in ["user_id"]')
+    if len(columns) > 1:
+        raise UnsupportedFeatureError(
+            f"an index of several columns ({', '.join(columns)}) isn't supported: make an index of each"
+        )
+    return columns[0]

@@ -1,0 +1,16 @@
+//! Indexes of keys: for the values of a column, the data files that can hold them. Compact, beside
+//! the table, and never a source of truth: what can't be read excludes no file. Knows the store, no
+//! log and no rows; callers decide which files are covered, and give their values.
+
+mod bits;
+mod bucket;
+mod entries;
+mod keys;
+mod manifest;
+mod segment;
+
+pub use entries::{Entries, EntrySorter};
+pub use keys::{KeyClass, hash_array, hash_scalar};
+pub use manifest::{DIR, Manifest, SegmentInfo, newest, publish, unneeded};
+pub use segment::reader::Segment;
+pub use segment::writer::{SegmentFiles, write_segment};

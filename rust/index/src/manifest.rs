@@ -1,0 +1,119 @@
+//! The manifest: which segments a table's index has. Manifests are immutable and numbered; the
+//! newest one counts, and an old one is as right as it was.
+
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_store::{ObjectInfo, PutOutcome, Store};
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
+
+use crate::keys::KeyClass;
+
+/// The folder of a table's index. The names that VACUUM of other engines spares begin with `_`,
+/// except those that begin with `_delta_index` or `_change_data`, which it empties.
+pub const DIR: &str = "_deltaplane_index";
+/// The version of the manifest's format.
+const VERSION: u32 = 1;
+/// Older manifests that are tried where the newest can't be read.
+const TRIED: usize = 3;
+
+/// A segment, as a manifest names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentInfo {
+    /// Its key below the table.
+    pub path: String,
+    /// The column's name in files.
+    pub column: String,
+    /// The class of the column's values.
+    pub class: KeyClass,
+    /// Covered files.
+    pub files: u64,
+    /// Different pairs of file and key.
+    pub entries: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// The bytes at its end that opening it reads.
+    pub tail_bytes: u64,
+}
+
+/// The segments of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    version: u32,
+    /// The table's id.
+    pub table: String,
+    /// The segments, of all columns.
+    pub segments: Vec<SegmentInfo>,
+}
+
+impl Manifest {
+    /// Of a table with these segments.
+    pub fn new(table: &str, segments: Vec<SegmentInfo>) -> Self {
+        Manifest {
+            version: VERSION,
+            table: table.to_owned(),
+            segments,
+        }
+    }
+}
+
+/// The newest manifest of a table that can be read, with the number of the newest one; an empty one
+/// with the number 0 where there is none.
+///
+/// # Errors
+/// Those of the store. A damaged manifest and one of another table count as none.
+pub async fn newest(store: &Store, table: &str) -> Result<(u64, Manifest)> {
+    let listed: Vec<ObjectInfo> = store.list_from(DIR, "").await?.try_collect().await?;
+    let mut numbered: Vec<_> = listed.into_iter().filter_map(|o| Some((number(&o.key)?, o))).collect();
+    numbered.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    let newest = numbered.first().map_or(0, |(number, _)| *number);
+    for (_, object) in numbered.iter().take(TRIED) {
+        let text = match store.read_listed(object).await {
+            Err(e) if matches!(e.kind(), Kind::ObjectNotFound | Kind::CorruptFile) => continue,
+            text => text?,
+        };
+        match serde_json::from_slice::<Manifest>(&text) {
+            Ok(read) if read.version == VERSION && read.table == table => return Ok((newest, read)),
+            _ => {}
+        }
+    }
+    Ok((newest, Manifest::new(table, Vec::new())))
+}
+
+/// Puts a manifest under a number; false if another one has it.
+///
+/// # Errors
+/// Those of the store.
+pub async fn publish(store: &Store, number: u64, manifest: &Manifest) -> Result<bool> {
+    let text = serde_json::to_vec(manifest).map(Bytes::from);
+    let text = text.map_err(|e| Error::internal(format!("a manifest of an index can't be written: {e}")))?;
+    let key = format!("{DIR}/{number:020}.json");
+    match store.put_if_absent(&key, text.clone()).await? {
+        PutOutcome::Created => Ok(true),
+        // The first answer may have been lost.
+        PutOutcome::Exists => Ok(store.read(&key).await? == text),
+    }
+}
+
+/// The keys of segments and manifests that the newest manifest doesn't need, and that are older
+/// than this time, in ms since the epoch.
+///
+/// # Errors
+/// Those of the store.
+pub async fn unneeded(store: &Store, number: u64, manifest: &Manifest, before_ms: i64) -> Result<Vec<String>> {
+    let listed: Vec<ObjectInfo> = store.list_from(DIR, "").await?.try_collect().await?;
+    let is_needed = |key: &str| match self::number(key) {
+        Some(other) => other >= number,
+        None => manifest.segments.iter().any(|s| s.path == key),
+    };
+    let old = listed
+        .into_iter()
+        .filter(|o| o.modified_ms < before_ms && !is_needed(&o.key));
+    Ok(old.map(|o| o.key).collect())
+}
+
+/// The number of a manifest with this key.
+fn number(key: &str) -> Option<u64> {
+    let digits = key.strip_prefix(DIR)?.strip_prefix('/')?.strip_suffix(".json")?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}

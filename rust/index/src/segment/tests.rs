@@ -1,0 +1,189 @@
+//! Segments have every file of a key, few others, and no answer where they are damaged.
+#![allow(clippy::unwrap_used)]
+use std::collections::{BTreeSet, HashSet};
+
+use bytes::Bytes;
+use deltaplane_store::{Location, Options, Store, block_on};
+use proptest::prelude::*;
+
+use super::reader::Segment;
+use super::writer::{SegmentFiles, write_segment};
+use crate::entries::EntrySorter;
+use crate::keys::KeyClass;
+use crate::manifest::{DIR, Manifest, SegmentInfo, newest, publish, unneeded};
+
+fn store(dir: &tempfile::TempDir) -> Store {
+    let location = Location::parse(dir.path().to_str().unwrap()).unwrap();
+    Store::open(&location, &Options::default()).unwrap()
+}
+
+/// Writes a segment with these entries of files that are named by their numbers.
+fn written(store: &Store, key: &str, entries: &[(u64, u32)], files: u32) -> SegmentInfo {
+    let mut sorter = EntrySorter::with_room(64);
+    entries
+        .iter()
+        .for_each(|(hash, file)| sorter.push(*hash, *file).unwrap());
+    let files: Vec<(String, i64)> = (0..files).map(|n| (format!("f {n}"), i64::from(n) + 1)).collect();
+    let covered = SegmentFiles {
+        table: "id",
+        column: "c",
+        class: KeyClass::Number,
+        files: &files,
+    };
+    block_on(write_segment(store, key, &covered, sorter.finish().unwrap())).unwrap()
+}
+
+fn find(segment: &Segment, hashes: &[u64]) -> BTreeSet<u32> {
+    block_on(segment.find(hashes)).unwrap().into_iter().collect()
+}
+
+/// Numbers that look random.
+fn spread(n: u64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes())
+}
+
+#[test]
+fn a_large_segment_finds_each_key_and_few_other_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(&dir);
+    let entries: Vec<(u64, u32)> = (0..200_000_u32).map(|n| (spread(u64::from(n)), n % 500)).collect();
+    let info = written(&store, "_deltaplane_index/s-1.keys", &entries, 500);
+    assert_eq!((info.entries, info.files), (200_000, 500));
+    assert!(info.size_bytes < 200_000 * 23 / 8 + 100_000, "{}", info.size_bytes);
+    let segment = block_on(Segment::open(&store, &info, "id")).unwrap();
+    assert_eq!(segment.covered().number("f 3", 4), Some(3));
+    assert_eq!(segment.covered().number("f 3", 5), None);
+    let mut surplus = 0;
+    for (hash, file) in entries.iter().step_by(97) {
+        let files = find(&segment, &[*hash]);
+        assert!(files.contains(file));
+        surplus += files.len() - 1;
+    }
+    assert!(surplus < 200, "{surplus} files are found in vain by 2,062 keys");
+    let absent = (1_000_000..1_001_000)
+        .map(|n| find(&segment, &[spread(n)]).len())
+        .sum::<usize>();
+    assert!(absent < 100, "{absent} files are found by 1,000 absent keys");
+    let all: Vec<u64> = entries.iter().step_by(50).map(|(hash, _)| *hash).collect();
+    let files: BTreeSet<u32> = entries.iter().step_by(50).map(|(_, file)| *file).collect();
+    assert!(find(&segment, &all).is_superset(&files));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_segment_finds_every_file_of_a_key(
+        entries in prop::collection::vec((0_u64..60, 0_u32..7), 0..300),
+        asked in prop::collection::vec(0_u64..80, 1..6),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir);
+        let hashed: Vec<(u64, u32)> = entries.iter().map(|(k, f)| (spread(*k), *f)).collect();
+        let info = written(&store, "s", &hashed, 7);
+        let segment = block_on(Segment::open(&store, &info, "id")).unwrap();
+        let hashes: Vec<u64> = asked.iter().map(|k| spread(*k)).collect();
+        let matches = find(&segment, &hashes);
+        let expected: BTreeSet<u32> = entries.iter().filter(|(k, _)| asked.contains(k)).map(|(_, f)| *f).collect();
+        prop_assert!(matches.is_superset(&expected));
+    }
+
+    #[test]
+    fn damage_is_an_error_and_never_a_missing_file(
+        entries in prop::collection::vec((0_u64..60, 0_u32..7), 1..100),
+        position in any::<prop::sample::Index>(),
+        flip in 1_u8..=255,
+        truncates in any::<bool>(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir);
+        let hashed: Vec<(u64, u32)> = entries.iter().map(|(k, f)| (spread(*k), *f)).collect();
+        let info = written(&store, "s", &hashed, 7);
+        let mut bytes = block_on(store.read("s")).unwrap().to_vec();
+        let position = position.index(bytes.len());
+        match truncates {
+            true => bytes.truncate(position),
+            false => *bytes.get_mut(position).unwrap() ^= flip,
+        }
+        block_on(store.put("s", Bytes::from(bytes))).unwrap();
+        if let Ok(segment) = block_on(Segment::open(&store, &info, "id")) {
+            for (hash, file) in &hashed {
+                if let Ok(matches) = block_on(segment.find(&[*hash])) {
+                    prop_assert!(matches.contains(file));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_segment_of_another_table_or_column_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(&dir);
+    let info = written(&store, "s", &[(1, 0)], 1);
+    assert!(block_on(Segment::open(&store, &info, "other")).is_err());
+    let renamed = SegmentInfo {
+        column: "d".to_owned(),
+        ..info.clone()
+    };
+    assert!(block_on(Segment::open(&store, &renamed, "id")).is_err());
+    let typed = SegmentInfo {
+        class: KeyClass::Text,
+        ..info.clone()
+    };
+    assert!(block_on(Segment::open(&store, &typed, "id")).is_err());
+    let missing = SegmentInfo {
+        path: "t".to_owned(),
+        ..info
+    };
+    assert!(block_on(Segment::open(&store, &missing, "id")).is_err());
+}
+
+#[test]
+fn the_newest_readable_manifest_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(&dir);
+    let manifest = |paths: &[&str]| {
+        let segment = |path: &&str| SegmentInfo {
+            path: format!("{DIR}/{path}"),
+            column: "c".to_owned(),
+            class: KeyClass::Text,
+            files: 1,
+            entries: 1,
+            size_bytes: 9,
+            tail_bytes: 3,
+        };
+        Manifest::new("id", paths.iter().map(segment).collect())
+    };
+    assert_eq!(block_on(newest(&store, "id")).unwrap(), (0, manifest(&[])));
+    assert!(block_on(publish(&store, 1, &manifest(&["a"]))).unwrap());
+    assert!(
+        block_on(publish(&store, 1, &manifest(&["a"]))).unwrap(),
+        "an answer may be lost"
+    );
+    assert!(!block_on(publish(&store, 1, &manifest(&["b"]))).unwrap());
+    assert!(block_on(publish(&store, 2, &manifest(&["b"]))).unwrap());
+    assert_eq!(block_on(newest(&store, "id")).unwrap(), (2, manifest(&["b"])));
+    assert_eq!(
+        block_on(newest(&store, "other")).unwrap(),
+        (2, Manifest::new("other", Vec::new()))
+    );
+    for (key, text) in [
+        ("00000000000000000003.json", "{"),
+        ("s-x.keys", "x"),
+        ("notes.json", "{}"),
+    ] {
+        block_on(store.put(&format!("{DIR}/{key}"), Bytes::from_static(text.as_bytes()))).unwrap();
+    }
+    assert_eq!(block_on(newest(&store, "id")).unwrap(), (3, manifest(&["b"])));
+    let old = block_on(unneeded(&store, 3, &manifest(&["b"]), i64::MAX)).unwrap();
+    let names: HashSet<&str> = old.iter().filter_map(|k| k.rsplit('/').next()).collect();
+    let expected = [
+        "00000000000000000001.json",
+        "00000000000000000002.json",
+        "s-x.keys",
+        "notes.json",
+    ];
+    assert_eq!(names, HashSet::from(expected));
+    assert!(block_on(unneeded(&store, 3, &manifest(&["b"]), 0)).unwrap().is_empty());
+}

@@ -1,0 +1,296 @@
+//! Builds the index of a table's columns: reads them from the files that no segment covers, sorts
+//! the keys' hashes in bounded memory, and publishes new segments by a new manifest. Commits
+//! nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::Int32Type;
+use deltaplane_data::{FILE, FileRead};
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_index::{
+    DIR, EntrySorter, Manifest, Segment, SegmentFiles, SegmentInfo, hash_array, newest, publish, unneeded,
+    write_segment,
+};
+use deltaplane_log::{PlanColumns, Snapshot, new_id, now_ms};
+use deltaplane_protocol::files::rows::FileRows;
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::file_sets::file_read;
+use crate::key_lookup::{IndexedColumn, OpenIndex, indexed_columns};
+use crate::scan::Scan;
+
+/// Files of a segment at most.
+const MOST_FILES: usize = 16_384;
+/// Rows of a segment's files at most, unless one file has more: 350 MB of a segment.
+const MOST_ROWS: u64 = 1 << 27;
+/// Segments of a column from which on all are built again as few.
+const MOST_SEGMENTS: usize = 16;
+/// Attempts to publish a manifest while others publish theirs.
+const ATTEMPTS: usize = 16;
+/// Age of objects that are deleted once the newest manifest doesn't name them: readers may have an
+/// older one, and other builders may be about to publish theirs.
+const UNNEEDED_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// The index of one column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyIndex {
+    /// The column's name.
+    pub column: String,
+    /// Objects that hold the index.
+    pub segments: u64,
+    /// Their bytes.
+    pub size_bytes: u64,
+    /// Different pairs of file and key, also of files that were removed.
+    pub entries: u64,
+    /// Live files whose keys it has.
+    pub covered_files: u64,
+    /// Live files that are read in each look-up.
+    pub uncovered_files: u64,
+}
+
+/// A live file.
+struct LiveFile {
+    read: FileRead,
+    size: i64,
+    rows: u64,
+}
+
+/// Brings the index of every indexed column up to date; `again` builds it from all files. Returns
+/// the state of each column's index.
+///
+/// # Errors
+/// Those of reading the log and data files and of the store; `ConcurrentWrite` if other builders
+/// publish manifests all the time.
+pub async fn build(snapshot: &Snapshot, again: bool) -> Result<Vec<KeyIndex>> {
+    let columns = indexed_columns(snapshot.state());
+    if columns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let live = live_files(snapshot).await?;
+    for column in &columns {
+        update(snapshot, column, &live, again).await?;
+    }
+    clean_up(snapshot).await;
+    states(snapshot, &columns, &live).await
+}
+
+/// The state of the index of every indexed column.
+///
+/// # Errors
+/// Those of reading the log and of the store.
+pub async fn describe(snapshot: &Snapshot) -> Result<Vec<KeyIndex>> {
+    let columns = indexed_columns(snapshot.state());
+    match columns.is_empty() {
+        true => Ok(Vec::new()),
+        false => states(snapshot, &columns, &live_files(snapshot).await?).await,
+    }
+}
+
+/// Removes the segments of the columns that aren't indexed any more from the manifest, and deletes
+/// them.
+///
+/// # Errors
+/// Those of the store; `ConcurrentWrite` as in [`build`].
+pub async fn drop_index(snapshot: &Snapshot) -> Result<()> {
+    let columns = indexed_columns(snapshot.state());
+    let is_indexed = |s: &SegmentInfo| columns.iter().any(|c| c.physical == s.column);
+    let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
+    let gone: Vec<String> = manifest
+        .segments
+        .iter()
+        .filter(|s| !is_indexed(s))
+        .map(|s| s.path.clone())
+        .collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    publish_change(snapshot, |segments| segments.retain(is_indexed)).await?;
+    // A reader with the older manifest reads files without them.
+    snapshot.store().delete_all(&gone).await
+}
+
+async fn live_files(snapshot: &Snapshot) -> Result<Vec<LiveFile>> {
+    let mut files = Vec::new();
+    let mut batches = snapshot.plan(None, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            files.push(LiveFile {
+                // Rows that are deleted now are live again in a restored version.
+                read: FileRead {
+                    deletion_vector: None,
+                    ..file_read(&rows, row)?
+                },
+                size: rows.size(row),
+                rows: rows.num_records(row).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            });
+        }
+    }
+    Ok(files)
+}
+
+/// The opened segments of a column; those that can't be opened are left out.
+async fn opened(snapshot: &Snapshot, column: &IndexedColumn, manifest: &Manifest) -> Vec<(SegmentInfo, Arc<Segment>)> {
+    let index = OpenIndex::of(snapshot);
+    let of_column = |s: &&SegmentInfo| s.column == column.physical && s.class == column.class;
+    let mut segments = Vec::new();
+    for info in manifest.segments.iter().filter(of_column) {
+        if let Some(segment) = index.segment(info).await {
+            segments.push((info.clone(), segment));
+        }
+    }
+    segments
+}
+
+fn is_covered(file: &LiveFile, segments: &[(SegmentInfo, Arc<Segment>)]) -> bool {
+    segments
+        .iter()
+        .any(|(_, s)| s.covered().number(&file.read.path, file.size).is_some())
+}
+
+async fn update(snapshot: &Snapshot, column: &IndexedColumn, live: &[LiveFile], again: bool) -> Result<()> {
+    let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
+    let segments = opened(snapshot, column, &manifest).await;
+    let missing: Vec<&LiveFile> = live.iter().filter(|f| !is_covered(f, &segments)).collect();
+    let covered: usize = segments.iter().map(|(_, s)| s.covered().len()).sum();
+    let removed = covered.saturating_sub(live.len() - missing.len());
+    let again = again || segments.len() >= MOST_SEGMENTS || removed > live.len();
+    let unusable = manifest.segments.iter().filter(|s| s.column == column.physical).count() > segments.len();
+    if missing.is_empty() && !again && !unusable {
+        return Ok(());
+    }
+    let files = if again { live.iter().collect() } else { missing };
+    let mut built = Vec::new();
+    for group in grouped(files) {
+        built.push(build_segment(snapshot, column, &group).await?);
+    }
+    let sound: Vec<String> = segments.into_iter().map(|(info, _)| info.path).collect();
+    let known: Vec<String> = manifest.segments.into_iter().map(|s| s.path).collect();
+    publish_change(snapshot, |of_table| {
+        // Segments that other builders published meanwhile stay.
+        let stays = |s: &SegmentInfo| !known.contains(&s.path) || (!again && sound.contains(&s.path));
+        of_table.retain(|s| s.column != column.physical || stays(s));
+        of_table.extend(built.iter().cloned());
+    })
+    .await
+}
+
+/// The files of each new segment.
+fn grouped(files: Vec<&LiveFile>) -> Vec<Vec<&LiveFile>> {
+    let mut groups: Vec<(u64, Vec<&LiveFile>)> = Vec::new();
+    for file in files {
+        match groups.last_mut() {
+            Some((rows, group)) if group.len() < MOST_FILES && *rows + file.rows <= MOST_ROWS => {
+                *rows += file.rows;
+                group.push(file);
+            }
+            _ => groups.push((file.rows, vec![file])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+async fn build_segment(snapshot: &Snapshot, column: &IndexedColumn, files: &[&LiveFile]) -> Result<SegmentInfo> {
+    let listed: Vec<(String, i64)> = files.iter().map(|f| (f.read.path.clone(), f.size)).collect();
+    let numbers: HashMap<&str, u32> = listed.iter().map(|(path, _)| path.as_str()).zip(0..).collect();
+    let reads = files.iter().map(|f| f.read.clone()).collect();
+    let mut rows = Scan::of_files(snapshot, reads, vec![column.name.clone(), FILE.to_owned()])?.stream();
+    let mut sorter = EntrySorter::default();
+    while let Some(batch) = rows.try_next().await? {
+        collect(&batch, column, &numbers, &mut sorter)?;
+    }
+    let key = format!("{DIR}/s-{}.keys", new_id());
+    let covered = SegmentFiles {
+        table: &snapshot.state().metadata().id,
+        column: &column.physical,
+        class: column.class,
+        files: &listed,
+    };
+    write_segment(snapshot.store(), &key, &covered, sorter.finish()?).await
+}
+
+/// Adds the keys of a batch.
+fn collect(
+    batch: &RecordBatch,
+    column: &IndexedColumn,
+    numbers: &HashMap<&str, u32>,
+    sorter: &mut EntrySorter,
+) -> Result<()> {
+    let wrong = || Error::internal("the rows of an index have other columns than were asked for");
+    let [keys, paths] = batch.columns() else {
+        return Err(wrong());
+    };
+    let hashes = hash_array(column.class, keys)?;
+    let files = file_numbers(paths, numbers).ok_or_else(wrong)?;
+    for (hash, file) in hashes.into_iter().zip(files) {
+        if let Some(hash) = hash {
+            sorter.push(hash, file)?;
+        }
+    }
+    Ok(())
+}
+
+/// The number of each row's file.
+fn file_numbers(paths: &ArrayRef, numbers: &HashMap<&str, u32>) -> Option<Vec<u32>> {
+    let encoded = paths.as_dictionary_opt::<Int32Type>()?;
+    let texts = encoded.values().as_string_opt::<i32>()?;
+    let of_texts: Vec<Option<u32>> = texts.iter().map(|t| numbers.get(t?).copied()).collect();
+    let rows = encoded.keys().iter();
+    rows.map(|key| *of_texts.get(usize::try_from(key?).ok()?)?).collect()
+}
+
+/// Publishes the newest manifest with its segments changed.
+async fn publish_change(snapshot: &Snapshot, change: impl Fn(&mut Vec<SegmentInfo>)) -> Result<()> {
+    let (store, table) = (snapshot.store(), &snapshot.state().metadata().id);
+    for _ in 0..ATTEMPTS {
+        let (number, mut manifest) = newest(store, table).await?;
+        change(&mut manifest.segments);
+        if publish(store, number + 1, &manifest).await? {
+            OpenIndex::of(snapshot).keep(&Arc::new(manifest));
+            return Ok(());
+        }
+    }
+    Err(Error::new(
+        Kind::ConcurrentWrite,
+        "other builders of the table's key index published theirs each time: build it again later",
+    )
+    .with_table(store.location().as_str()))
+}
+
+/// Deletes what no reader needs; a failure is left to the next build.
+async fn clean_up(snapshot: &Snapshot) {
+    let store = snapshot.store();
+    let cleaned = async {
+        let (number, manifest) = newest(store, &snapshot.state().metadata().id).await?;
+        let old = unneeded(store, number, &manifest, now_ms() - UNNEEDED_MS).await?;
+        match old.is_empty() {
+            true => Ok(()),
+            false => store.delete_all(&old).await,
+        }
+    };
+    if let Err(e) = cleaned.await {
+        warn!(table = %store.location(), error = %e, "old objects of the key index can't be deleted");
+    }
+}
+
+async fn states(snapshot: &Snapshot, columns: &[IndexedColumn], live: &[LiveFile]) -> Result<Vec<KeyIndex>> {
+    let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
+    let mut out = Vec::with_capacity(columns.len());
+    for column in columns {
+        let segments = opened(snapshot, column, &manifest).await;
+        let covered = live.iter().filter(|f| is_covered(f, &segments)).count();
+        out.push(KeyIndex {
+            column: column.name.clone(),
+            segments: segments.len() as u64,
+            size_bytes: segments.iter().map(|(s, _)| s.size_bytes).sum(),
+            entries: segments.iter().map(|(s, _)| s.entries).sum(),
+            covered_files: covered as u64,
+            uncovered_files: (live.len() - covered) as u64,
+        });
+    }
+    Ok(out)
+}

@@ -1,0 +1,11 @@
+//! Plans that leave out the files whose keys an index knows not to match. `key_index` builds it,
+//! and `deltaplane-index` has the format.
+
+mod columns;
+mod lookup;
+mod opened;
+
+pub(crate) use columns::{IndexedColumn, indexed_columns};
+pub use columns::{PROPERTY, property_to_add, property_to_drop};
+pub use lookup::{narrowed, narrowed_for_spark};
+pub(crate) use opened::OpenIndex;

@@ -1,0 +1,422 @@
+"""Indexes of keys: plans leave files out by them, and no index, whether old, partial or damaged,
+changes a row, on random histories that foreign writers take part in."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import random
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deltaplane import DeltaTable, Field, sql, write_deltalake
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from interop.verifier import verify
+
+FOLDER = "_deltaplane_index"
+_fresh = itertools.count()
+
+
+def fresh(path: Path | str) -> DeltaTable:
+    """The table with options of its own, so that nothing of an index is in memory."""
+    return DeltaTable(path, storage_options={"max_commit_bytes": str((1 << 30) + next(_fresh))})
+
+
+def written(path: Path | str, files: Sequence[Sequence[Any]], **options: Any) -> DeltaTable:
+    """A table with a file for each list of ids; their ranges overlap, so that statistics select all
+    files."""
+    for ids in files:
+        write_deltalake(path, pa.table({"id": ids, "n": range(len(ids))}), mode="append", **options)
+    return DeltaTable(path)
+
+
+def objects(path: Path) -> list[Path]:
+    folder = path / FOLDER
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def rows(table: DeltaTable, predicate: str | None = None) -> list[dict[str, Any]]:
+    return sorted(table.scan(predicate=predicate).to_arrow().to_pylist(), key=repr)
+
+
+FILES = [[1, 100, 7], [2, 99, 7], [3, 98, None]]
+
+
+# --- look-ups ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("predicate", "files"),
+    [
+        ("id = 99", 1),
+        ("id = 7", 2),
+        ("id IN (1, 98)", 2),
+        ("id = 50", 0),
+        ("id = 99 AND n = 1", 1),
+        ("id = 99 OR id = 98", 2),
+        ("id = 99 OR n = 1", 3),
+        ("NOT (id <> 99)", 1),
+        ("id <> 99", 3),
+        ("id > 98", 2),
+        ("id <=> 99", 3),
+        ("id IS NULL", 1),
+        ("CAST(id AS BIGINT) = 99", 1),
+        ("n = 1", 3),
+    ],
+)
+def test_plans_leave_out_files_without_the_key(tmp_path: Path, predicate: str, files: int) -> None:
+    table = written(tmp_path, FILES)
+    expected = rows(table, predicate)
+    table.index.create(["id"])
+    why = table.explain(predicate)
+    assert why.selected <= files
+    assert why.selected + why.skipped == 3
+    assert len(table.files(predicate)) == table.plan(predicate).read_all().num_rows == why.selected
+    assert rows(table, predicate) == expected
+    assert rows(fresh(tmp_path), predicate) == expected
+    assert sql(f"SELECT id, n FROM delta.`{tmp_path}` WHERE {predicate}").num_rows == len(expected)
+
+
+def test_state_and_files_that_come_later(tmp_path: Path) -> None:
+    table = written(tmp_path, FILES)
+    (state,) = table.index.create(["id"], build=False)
+    assert (state.column, state.segments, state.covered_files, state.uncovered_files) == ("id", 0, 0, 3)
+    assert table.explain("id = 7").skipped_by_index == 0
+    (state,) = table.index.build()
+    assert (state.segments, state.entries, state.covered_files, state.uncovered_files) == (1, 8, 3, 0)
+    assert state.size_bytes == sum(p.stat().st_size for p in objects(tmp_path) if p.suffix == ".keys")
+    written(tmp_path, [[4, 97]])
+    table.update_incremental()
+    why = table.explain("id = 50")
+    assert (why.skipped_by_index, why.selected) == (3, 1)
+    assert [s.uncovered_files for s in table.index.describe()] == [1]
+    (state,) = table.index.build()
+    assert (state.segments, state.covered_files) == (2, 4)
+    assert table.explain("id = 50").selected == 0
+    names = {p.name for p in objects(tmp_path)}
+    assert table.index.build() == [state]
+    assert {p.name for p in objects(tmp_path)} == names, "nothing is new"
+    (state,) = table.index.build(rebuild=True)
+    assert (state.segments, state.covered_files) == (1, 4)
+    assert "skipped by key indexes                       4 files" in str(table.explain("id = 50"))
+
+
+def test_optimize_extends_the_index(tmp_path: Path) -> None:
+    table = written(tmp_path, FILES)
+    table.index.create(["id"])
+    table.optimize.compact()
+    assert [(s.covered_files, s.uncovered_files) for s in table.index.describe()] == [(1, 0)]
+    assert table.explain("id = 50").selected == 0
+
+
+def test_an_index_has_few_bytes_and_finds_few_files_in_vain(tmp_path: Path) -> None:
+    random.seed(59)
+    keys = [[str(uuid.UUID(int=random.getrandbits(128))) for _ in range(500)] for _ in range(40)]
+    for part in keys:
+        write_deltalake(tmp_path, pa.table({"user": part}), mode="append")
+    table = DeltaTable(tmp_path)
+    (state,) = table.index.create(["user"])
+    assert (state.entries, state.covered_files) == (20_000, 40)
+    assert state.size_bytes < 20_000 * 3 + 40 * 200
+    matches = [table.explain(f"user = '{part[17]}'").selected for part in keys]
+    assert min(matches) == 1
+    assert sum(matches) <= 45
+
+
+def test_other_rooms_use_it(tmp_path: Path) -> None:
+    table = written(tmp_path, FILES, configuration={"delta.enableDeletionVectors": "true"})
+    table.index.create(["id"])
+    # Only the files that an index leaves out are gone: reading any of them would fail.
+    planned = set(table.files("id = 99"))
+    for name in set(table.files()) - planned:
+        (tmp_path / name).rename(tmp_path / f"{name}.away")
+    source = pa.table({"id": pa.array([99, 50]), "n": pa.array([10, 11])})
+    merger = table.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+    merger.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert [row["n"] for row in rows(table, "id = 99")] == [10]
+    assert table.delete("id = 50")["num_deleted_rows"] == 1
+    assert table.update({"n": "12"}, predicate="id = 99")["num_updated_rows"] == 1
+    assert sql(f"SELECT n FROM delta.`{tmp_path}` WHERE id = 99").column("n").to_pylist() == [12]
+    sql(f"DELETE FROM delta.`{tmp_path}` WHERE id IN (99)")
+    for name in tmp_path.rglob("*.away"):
+        name.rename(name.with_suffix(""))
+    assert [row["id"] for row in rows(DeltaTable(tmp_path))] == [1, 100, 2, 3, 7, 7, 98, None]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+_EXACT: dict[str, tuple[pa.DataType, list[Any], Any]] = {
+    "byte": (pa.int8(), [-128, 0, 127], str),
+    "short": (pa.int16(), [-(2**15), 0, 2**15 - 1], str),
+    "int": (pa.int32(), [-(2**31), 0, 2**31 - 1], str),
+    "long": (pa.int64(), [-(2**63), 0, 2**63 - 1], lambda v: f"{v}L" if v > -(2**63) else "-9223372036854775807L - 1L"),
+    "decimal": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal("0.00"), Decimal("-7.00")], str),
+    "string": (pa.string(), ["", "ä", "a "], lambda v: f"'{v}'"),
+    "binary": (pa.binary(), [b"", b"\x00", b"\xff\x00"], lambda v: f"X'{v.hex()}'"),
+    "date": (
+        pa.date32(),
+        [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)],
+        lambda v: f"DATE'{v.isoformat()}'",
+    ),
+    "timestamp": (
+        pa.timestamp("us", "UTC"),
+        [dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), dt.datetime(2020, 1, 1, 0, 0, 0, 1, dt.timezone.utc)],
+        lambda v: f"TIMESTAMP'{v:%Y-%m-%d %H:%M:%S.%f}+00:00'",
+    ),
+    "timestamp_ntz": (
+        pa.timestamp("us"),
+        [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 0, 0, 0, 1)],
+        lambda v: f"TIMESTAMP_NTZ'{v:%Y-%m-%d %H:%M:%S.%f}'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(_EXACT))
+def test_every_type_is_found_by_its_literals(tmp_path: Path, name: str) -> None:
+    data_type, values, literal = _EXACT[name]
+    # A file of all values beside one of each, so that statistics exclude none but the index some.
+    for part in [values, *([v] for v in values)]:
+        ids = pa.array([*part, min(values), max(values), None], data_type)
+        write_deltalake(tmp_path, pa.table({"id": ids}), mode="append")
+    table = DeltaTable(tmp_path)
+    if name == "long":
+        values = values[1:]
+    predicates = [f"id = {literal(v)}" for v in values] + [f"id IN ({', '.join(map(literal, values))})"]
+    before = [rows(table, p) for p in predicates]
+    assert all(before)
+    table.index.create(["id"])
+    assert [rows(table, p) for p in predicates] == before
+    assert [rows(fresh(tmp_path), p) for p in predicates] == before
+
+
+def test_widened_and_renamed_columns_are_found(tmp_path: Path) -> None:
+    properties = {"delta.enableTypeWidening": "true", "delta.columnMapping.mode": "name"}
+    ids = [pa.array(part, pa.int16()) for part in ([1, 100], [2, 99])]
+    for part in ids:
+        write_deltalake(tmp_path, pa.table({"id": part, "o": part}), mode="append", configuration=properties)
+    table = DeltaTable(tmp_path)
+    table.index.create(["id"])
+    sql(f"ALTER TABLE delta.`{tmp_path}` ALTER COLUMN id TYPE BIGINT")
+    table = DeltaTable(tmp_path)
+    table.alter.rename_column("id", "key")
+    write_deltalake(tmp_path, pa.table({"key": pa.array([99, 2**40])}), mode="append")
+    table = DeltaTable(tmp_path)
+    assert [s.column for s in table.index.describe()] == ["key"]
+    assert table.explain("key = 99L").skipped_by_index == 1
+    assert len(rows(table, "key = 99")) == 2
+    table.index.build()
+    assert [len(rows(table, f"key = {v}L")) for v in (99, 1, 2**40, 3)] == [2, 1, 1, 0]
+    # A new column of the old name is another column.
+    table.alter.drop_columns(["key"])
+    table.alter.add_columns(Field("id", "long"))
+    assert table.index.describe() == []
+    assert rows(table, "id = 99") == []
+
+
+@pytest.mark.parametrize("data_type", [pa.float64(), pa.bool_(), pa.list_(pa.int64())])
+def test_columns_that_are_not_looked_up_are_refused(tmp_path: Path, data_type: pa.DataType) -> None:
+    write_deltalake(tmp_path, pa.table({"id": pa.array([None], data_type), "p": ["x"]}), partition_by=["p"])
+    table = DeltaTable(tmp_path)
+    for column in ("id", "p"):
+        with pytest.raises(UnsupportedFeatureError, match="can't have a key index"):
+            table.index.create([column])
+    assert table.version() == 0
+
+
+def test_names_that_fit_no_index_are_refused(tmp_path: Path) -> None:
+    table = written(tmp_path, FILES)
+    with pytest.raises(InvalidArgumentError, match="no column `x`"):
+        table.index.create(["x"])
+    with pytest.raises(UnsupportedFeatureError, match="several columns"):
+        table.index.create(["id", "n"])
+    with pytest.raises(InvalidArgumentError, match="in a list"):
+        table.index.create([])
+    with pytest.raises(InvalidArgumentError, match="has no key index"):
+        table.index.drop(["id"])
+
+
+def test_statements(tmp_path: Path) -> None:
+    written(tmp_path, FILES)
+    done = sql(f"ALTER TABLE delta.`{tmp_path}` ADD INDEX ON (id)")
+    assert done.column("version").to_pylist() == [3]
+    assert DeltaTable(tmp_path).explain("id = 50").selected == 0
+    sql(f"ALTER TABLE delta.`{tmp_path}` DROP INDEX ON (ID)")
+    assert DeltaTable(tmp_path).explain("id = 50").selected == 3
+    assert DeltaTable(tmp_path).metadata().configuration == {}
+    assert [p.suffix for p in objects(tmp_path)] == [".json", ".json"]
+
+
+# --- other engines ----------------------------------------------------------------------------------------------------
+
+
+def test_vacuum_leaves_the_index(tmp_path: Path) -> None:
+    table = written(tmp_path, FILES)
+    table.index.create(["id"])
+    before = objects(tmp_path)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    theirs = deltalake.DeltaTable(tmp_path)
+    theirs.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    assert objects(tmp_path) == before
+    assert theirs.to_pyarrow_table().num_rows == 9
+
+
+def test_an_index_of_a_table_that_was_here_before_is_not_used(tmp_path: Path) -> None:
+    table = written(tmp_path, FILES)
+    table.index.create(["id"])
+    for path in (tmp_path / "_delta_log").iterdir():
+        path.unlink()
+    (tmp_path / "_delta_log").rmdir()
+    again = written(tmp_path, [[7]], configuration={"deltaplane.index.id": "keys"})
+    assert again.explain("id = 50").selected <= 1
+    assert [(s.segments, s.uncovered_files) for s in again.index.describe()] == [(0, 1)]
+    again.index.build()
+    assert len(rows(again, "id = 7")) == 1
+
+
+# --- histories --------------------------------------------------------------------------------------------------------
+
+_KEYS = list(range(12))
+_some_keys = st.lists(st.sampled_from(_KEYS), min_size=1, max_size=4)
+_step = st.one_of(
+    st.tuples(st.just("append"), _some_keys),
+    st.tuples(st.just("append"), _some_keys),
+    st.tuples(st.just("foreign"), _some_keys),
+    st.tuples(st.just("delete"), _some_keys),
+    st.tuples(st.just("update"), _some_keys),
+    st.tuples(st.just("merge"), _some_keys),
+    st.tuples(st.just("optimize"), st.none()),
+    st.tuples(st.just("restore"), st.integers(0, 9)),
+    st.tuples(st.just("vacuum"), st.none()),
+    st.tuples(st.just("build"), st.booleans()),
+    st.tuples(st.just("build"), st.booleans()),
+    st.tuples(st.just("truncate"), st.integers(0, 1 << 16)),
+    st.tuples(st.just("flip"), st.integers(0, 1 << 16)),
+    st.tuples(st.just("lose"), st.integers(0, 1 << 16)),
+    st.tuples(st.just("clone"), st.none()),
+)
+
+
+class History:
+    """A table with an index, changed step by step; a list of ids is the model."""
+
+    def __init__(self, path: Path, vectors: bool) -> None:
+        self.path = path
+        properties = {"delta.enableDeletionVectors": "true"} if vectors else {}
+        self.vectors = vectors
+        self.versions: dict[int, list[int]] = {}
+        self.ids: list[int] = []
+        self.vacuumed_at = 0
+        self.append([0, 5], configuration=properties)
+        DeltaTable(path).index.create(["id"])
+        self.note()
+
+    def note(self) -> None:
+        self.versions[DeltaTable(self.path).version()] = list(self.ids)
+
+    def append(self, ids: list[int], **options: Any) -> None:
+        # The bounds of all files are the same.
+        ids = [*ids, min(_KEYS), max(_KEYS)]
+        write_deltalake(self.path, pa.table({"id": pa.array(ids, pa.int64())}), mode="append", **options)
+        self.ids += ids
+
+    def foreign(self, ids: list[int]) -> None:
+        if not self.vectors:
+            deltalake.write_deltalake(self.path, pa.table({"id": pa.array(ids, pa.int64())}), mode="append")
+            self.ids += ids
+
+    def delete(self, ids: list[int]) -> None:
+        DeltaTable(self.path).delete(f"id IN ({', '.join(map(str, ids))})")
+        self.ids = [i for i in self.ids if i not in ids]
+
+    def update(self, ids: list[int]) -> None:
+        fresh(self.path).update({"id": "id + 20"}, predicate=f"id = {ids[0]}")
+        self.ids = [i + 20 if i == ids[0] else i for i in self.ids]
+
+    def merge(self, ids: list[int]) -> None:
+        source = pa.table({"id": pa.array(sorted(set(ids)), pa.int64())})
+        merger = DeltaTable(self.path).merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+        merger.when_matched_delete().when_not_matched_insert_all().execute()
+        there = set(self.ids)
+        self.ids = [i for i in self.ids if i not in ids] + [i for i in set(ids) if i not in there]
+
+    def optimize(self, _: None) -> None:
+        DeltaTable(self.path).optimize.compact()
+
+    def restore(self, back: int) -> None:
+        known = [v for v in self.versions if v >= self.vacuumed_at]
+        version = known[back % len(known)]
+        DeltaTable(self.path).restore(version)
+        self.ids = list(self.versions[version])
+
+    def vacuum(self, _: None) -> None:
+        table = DeltaTable(self.path)
+        table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+        self.vacuumed_at = DeltaTable(self.path).version()
+
+    def build(self, again: bool) -> None:
+        DeltaTable(self.path).index.build(rebuild=again)
+
+    def _object(self, number: int) -> Path | None:
+        matches = objects(self.path)
+        return matches[number % len(matches)] if matches else None
+
+    def truncate(self, number: int) -> None:
+        if path := self._object(number):
+            path.write_bytes(path.read_bytes()[: number % (path.stat().st_size + 1)])
+
+    def flip(self, number: int) -> None:
+        path = self._object(number)
+        if path and (content := bytearray(path.read_bytes())):
+            content[number % len(content)] ^= 1 + number % 255
+            path.write_bytes(content)
+
+    def lose(self, number: int) -> None:
+        if path := self._object(number):
+            path.unlink()
+
+    def clone(self, _: None) -> None:
+        target = self.path.parent / f"clone-{next(_fresh)}"
+        cloned = DeltaTable(self.path).clone(str(target), shallow=True)
+        del cloned
+        check(DeltaTable(target), self.ids)
+        DeltaTable(target).index.build()
+        check(DeltaTable(target), self.ids)
+        DeltaTable(target).delete("id = 5")
+        check(DeltaTable(target), [i for i in self.ids if i != 5])
+
+
+def check(table: DeltaTable, ids: list[int]) -> None:
+    """Every look-up gives the rows of the model."""
+    assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(ids)
+    for key in [*_KEYS, 25]:
+        matches = table.scan(["id"], f"id = {key}").to_arrow()["id"].to_pylist()
+        assert matches == [i for i in ids if i == key], key
+    some = {0, 3, 8, 25}
+    matches = table.scan(["id"], "id IN (0, 3, 8, 25)").to_arrow()["id"].to_pylist()
+    assert sorted(matches) == sorted(i for i in ids if i in some)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(vectors=st.booleans(), steps=st.lists(_step, min_size=1, max_size=10))
+def test_no_history_and_no_damage_changes_a_row(
+    tmp_path_factory: pytest.TempPathFactory, vectors: bool, steps: list[tuple[str, Any]]
+) -> None:
+    history = History(tmp_path_factory.mktemp("history") / "table", vectors)
+    for name, argument in steps:
+        getattr(history, name)(argument)
+        history.note()
+        check(DeltaTable(history.path), history.ids)
+        check(fresh(history.path), history.ids)
+    for version, ids in history.versions.items():
+        if version >= history.vacuumed_at:
+            check(DeltaTable(history.path, version=version), ids)
+    verify(str(history.path))
