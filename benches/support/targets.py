@@ -156,6 +156,7 @@ SIZES: Mapping[str, int] = {
     "F1": 10_000_000,
     "F2": 10_000_000,
     "F3": 6_001_215,
+    "F4": 1_000,
     "P1": 1_000_000,
     "S1": 10_000_000,
     "S2": 10_000_000,
@@ -165,7 +166,7 @@ SIZES: Mapping[str, int] = {
 }
 # Bytes of path, text statistics and partition values of one file of the logs.
 TEXTS_OF_A_FILE = 113
-PLAIN = "DuckDB, plain Parquet"
+PLAIN, ONE_FILE = "DuckDB, plain Parquet", "deltaplane, one file"
 PARQUET, PEER, REWRITTEN = "Spark's Parquet", "delta-spark", "deltaplane, rewritten"
 
 
@@ -215,6 +216,10 @@ GOALS: Sequence[Goal] = (
     Ratio("K1", "key index merge", "MERGE of 1,000 random keys: 10x faster", "median_s", 0.1, "without an index"),
     Ratio("K1", "key index build", "building the index: 10 % of writing", "cpu_s", 0.1, "writing the rows"),
     Ratio("K1", "key index build", "the index: 2 % of the data's bytes", "size_mb", 0.02, "writing the rows"),
+    *(
+        OfCases("F4", "small files", f"queries over 1,000 small files: 1.5x one file ({clock})", figure, 1.5, ONE_FILE)
+        for figure, clock in (("cpu_s", "CPU time"), ("median_s", "time"))
+    ),
     OfCases("F2", "F2", "append of rows: no slower than deltalake", "cpu_s", 1.0, "deltalake"),
     OfCases("F2", "F2", "append of rows: no slower than bare pyarrow, by the clock", "median_s", 1.0, "pyarrow"),
     *(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from deltaplane import sql, write_deltalake
+from deltaplane import WriterProperties, sql, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def test_files_are_counted_by_the_reason_for_which_they_are_left_out(path: str, 
     assert line(plan, "considered") == "4 files"
     assert line(plan, "skipped by their statistics") == "2 files"
     assert line(plan, "selected").startswith("2 files, ")
+    assert line(plan, "row groups").startswith("2 of 2 may match")
     assert line(plan, "read").startswith("DuckDB reads the files")
     assert "READ_PARQUET" in plan
     assert ("== DuckDB's statement ==\nSELECT" in plan) == (form == "extended ")
@@ -103,12 +104,31 @@ def test_a_session_explains_its_own_plan(spark: SparkSession, path: str) -> None
         ("x > 10 AND DATE '2024-01-31' + INTERVAL 1 MONTH = DATE '2024-02-29'", True),
         # Both engines compute the subquery once, whatever the rows are.
         ("x > 10 AND x < (SELECT x FROM d WHERE x = 1)", True),
+        # By the statistics, no sum is out of range.
+        ("x > 10 AND x + 1 > 3", True),
         # The second condition may fail for rows that the first one leaves out.
-        ("x > 10 AND 100 / x > 3", False),
-        ("x > 10 AND x + 1 > 3", False),
-        ("x > 10 AND x < (SELECT d.x FROM d WHERE d.x = t.x)", False),
+        ("x > 10 AND 100 / x > 3", True),
+        ("x > 10 AND x < (SELECT d.x FROM d WHERE d.x = t.x)", True),
+        # As in Spark, the condition that fails is evaluated first.
+        ("100 / x > 3 AND x > 10", False),
+        ("x + 2147483647 > 3 AND 9223372036854775797 + x > 10", False),
     ],
 )
 def test_conditions_that_cannot_fail_move_into_the_reading_of_files(path: str, condition: str, moves: bool) -> None:
     plan = explained(f"EXPLAIN SELECT k FROM t WHERE {condition}", path)
     assert ("Filters:" in plan) == moves
+    # A condition that can fail is a column of its own, which no rule moves.
+    assert ("Expression: met" in plan) == ("100 / x" in condition or "d.x = t.x" in condition or not moves)
+
+
+def test_row_groups_are_counted_by_the_footers(tmp_path: Path) -> None:
+    path = str(tmp_path / "groups")
+    data = pa.table({"x": list(range(1_000)), "k": [str(n) for n in range(1_000)]})
+    write_deltalake(path, data, writer_properties=WriterProperties(max_row_group_size=100))
+    for store in (path, "file://" + path):
+        plan = explained("EXPLAIN SELECT k FROM t WHERE x BETWEEN 150 AND 420", store)
+        assert line(plan, "row groups").startswith("4 of 10 may match")
+    plan = explained("EXPLAIN SELECT k FROM t WHERE x > 5000", path)
+    assert "row groups  " not in plan
+    plan = explained("EXPLAIN SELECT x FROM t WHERE upper(k) > 'A'", path)
+    assert line(plan, "row groups").startswith("10 of 10 may match")

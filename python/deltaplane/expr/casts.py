@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.duckdb_values import computed
 from deltaplane.expr.java_float import over_digits, plain, varying, written
-from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
-from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
+from deltaplane.expr.typed import (
+    Context,
+    Typed,
+    bounded,
+    bounds_of,
+    failing,
+    fits,
+    guarded,
+    is_exact,
+    made,
+    narrowed,
+    refuse,
+)
+from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, decimal, text
 
 # Characters that Spark strips around the text of a number, date or boolean.
 _BLANK = text("".join(map(chr, [*range(33), 127])))
@@ -45,7 +58,7 @@ def cast(context: Context, value: Typed, to: SparkType) -> Typed:
     if value.type == to:
         return value
     if value.type.name == "void":
-        return Typed(to, f"CAST(NULL AS {to.duck})", constant=True)
+        return null(to)
     if value.type.interval and value.type.name == to.name:
         return replace(value, type=to)
     lowering = CASTS.get((value.type.name, to.name))
@@ -54,6 +67,15 @@ def cast(context: Context, value: Typed, to: SparkType) -> Typed:
             refuse(f"CAST({value.type} AS {to})")
         raise InvalidArgumentError(f"Spark's ANSI mode has no cast from {value.type} to {to}")
     return computed(lowering(context, value, to))
+
+
+def null(to: SparkType) -> Typed:
+    """Null of a type."""
+    zero = Fraction(0)
+    held = decimal(_IN_A_LONG, to.scale)
+    narrow = f"CAST(NULL AS {held.duck})" if to.name == "decimal" and to.scale < _IN_A_LONG else None
+    result = Typed(to, f"CAST(NULL AS {to.duck})", constant=True, narrow=narrow)
+    return replace(result, bounds=lambda: (zero, zero)) if is_exact(to) else result
 
 
 def _pair(sources: tuple[str, ...], targets: tuple[str, ...]) -> Callable[[Lowering], Lowering]:
@@ -68,11 +90,20 @@ def _plain(value: Typed, to: SparkType, throws: bool = False) -> Typed:
     return made(to, f"CAST({value.sql} AS {to.duck})", value, throws=throws)
 
 
-@_pair(_INTEGRAL, (*_INTEGRAL, "decimal", "double", "float", "string"))
+@_pair(_INTEGRAL, ("double", "float", "string"))
+def _of_integral(_: Context, value: Typed, to: SparkType) -> Typed:
+    return _plain(value, to)
+
+
+@_pair(_INTEGRAL, (*_INTEGRAL, "decimal"))
 def _integral(_: Context, value: Typed, to: SparkType) -> Typed:
     if to.name == "decimal":
-        return _plain(value, to, throws=to.precision - to.scale < _DIGITS[value.type.name])
-    return _plain(value, to, throws=to.integral and to.bits <= value.type.bits)
+        room = to.precision - to.scale >= _DIGITS[value.type.name]
+        narrow = narrowed(value, to) if to.precision > _IN_A_LONG else None
+    else:
+        room, narrow = to.bits > value.type.bits, None
+    result = bounded(_plain(value, to, throws=not room and not _has_room(value, to)), value)
+    return replace(result, narrow=narrow)
 
 
 @_pair(("boolean",), (*_NUMERIC, "string"))
@@ -119,7 +150,15 @@ def _rescaled(_: Context, value: Typed, to: SparkType) -> Typed:
     # Rounding may need one more digit before the point.
     rounds = to.scale < value.type.scale
     room = to.precision - to.scale >= value.type.precision - value.type.scale + rounds
-    return _plain(value, to, throws=not room)
+    result = bounded(_plain(value, to, throws=not room and not _has_room(value, to)), value)
+    return replace(result, narrow=narrowed(value, to) if to.precision > _IN_A_LONG and not rounds else None)
+
+
+def _has_room(value: Typed, to: SparkType) -> bool:
+    """Whether a number's bounds show that another type holds it once it is rounded."""
+    low, high = bounds_of(value)
+    unit = Fraction(1, 10**to.scale) if to.scale < value.type.scale else 0
+    return fits((low - unit, high + unit), to)
 
 
 @_pair(("decimal",), _INTEGRAL)

@@ -312,6 +312,12 @@ def _literal(sql: str, data_type: SparkType, form: str) -> str | None:
     return f"CAST(NULL AS {data_type.duck})" if result is None else of_text(data_type, text(result))
 
 
+def constant_numbers(sql: str) -> list[float | None]:
+    """The numbers of a constant list, by their decimal digits."""
+    (result,) = _connection().execute(f"SELECT list_transform({sql}, lambda x: CAST(x AS VARCHAR))").fetchone()
+    return [None if digits is None else float(digits) for digits in result or []]
+
+
 def _connection() -> Any:
     # A process that was forked must not use its parent's connection.
     if getattr(_connections, "process", None) != os.getpid():

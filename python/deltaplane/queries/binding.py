@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.quoting import refuse_unclear_tree
 from deltaplane.expr.syntax import Call, Cast, Syntax
-from deltaplane.expr.typed import Context, Typed, refuse
+from deltaplane.expr.typed import Context, Typed, carried, refuse
 from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.functions.aggregates import AGGREGATES
-from deltaplane.queries.functions.statistics import PERCENTILES
+from deltaplane.queries.functions.collecting import LISTING
+from deltaplane.queries.functions.statistics import APPROXIMATE, PERCENTILES
 from deltaplane.queries.memberships import MEMBERSHIPS, placed
-from deltaplane.queries.plan import Column, Node, Output, Project, Ref, Value, at_most_one_row, refs
-from deltaplane.queries.rules import converted, together
+from deltaplane.queries.named import at_most_one_row
+from deltaplane.queries.plan import Column, Filter, Guarded, Node, Output, Project, Ref, Value, refs
+from deltaplane.queries.rules import all_of, converted, together
 from deltaplane.queries.scopes import Scope, aggregates
 from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
 
@@ -54,9 +57,9 @@ Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 class Binding(ABC):
     """The state of planning one statement.
 
-    `can_fail` tells whether evaluating any value can fail for a row, `filters_can_fail` whether a
-    condition can: DuckDB may evaluate a condition on rows that another condition excludes, but
-    evaluates any other value only at its place.
+    `can_fail` tells whether evaluating any value can fail for a row, `guards` whether a condition
+    can that is evaluated at its place, and `filters_can_fail` whether another condition can: DuckDB
+    may evaluate it on rows that another condition excludes.
     """
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
@@ -70,6 +73,7 @@ class Binding(ABC):
         self._fragile: set[str] = set()
         self.can_fail = False
         self.filters_can_fail = False
+        self.guards = False
 
     @abstractmethod
     def plan(self, query: Query, names: Names | None = None) -> Planned:
@@ -88,7 +92,7 @@ class Binding(ABC):
             else:
                 typed = convert(self._context, number, value.typed, to)
             self._note(typed)
-            new = replace(column, id=self._id(), type=to)
+            new = replace(column, id=self._id(), type=to, bounds=carried(typed))
             # A converted column is a new one: conditions on it don't apply to the old one.
             made = value if typed is value.typed else replace(value, typed=typed, syntax=Cast(value.syntax, to))
             outputs.append(self._computed(new.id, made))
@@ -102,8 +106,24 @@ class Binding(ABC):
         value = self._bound(scope, node)
         if value.typed.type != BOOLEAN:
             raise InvalidArgumentError(f"{clause} needs a condition, not a value of type {value.typed.type}")
-        self.filters_can_fail |= self._fails(value)
         return value
+
+    def _filtered(self, scope: Scope, node: Node, condition: Syntax) -> Node:
+        """The rows for which a condition is true."""
+        value = self._bound(scope, condition)
+        if not self._fails(value):
+            return Filter(node, value)
+        if self._outer:
+            # DuckDB computes subqueries by joins, in which no volatile column takes part.
+            self.filters_can_fail = True
+            return Filter(node, value)
+        parts = conjuncts(condition)
+        values = [self._bound(scope, part) for part in parts]
+        first = next((i for i, part in enumerate(values) if self._fails(part)), 0)
+        self.guards = True
+        if first:
+            node = Filter(node, self._bound(scope, all_of(parts[:first])))
+        return Guarded(node, values[first:])
 
     def _bound(self, scope: Scope, node: Syntax) -> Value:
         refuse_unclear_tree(node, scope.knows, self._cursor.sql, is_condition=False)
@@ -117,11 +137,13 @@ class Binding(ABC):
         if call.where is not None:
             # Aggregate functions ignore nulls, so null replaces the values of excluded rows, which
             # thereby aren't evaluated.
-            constant = len(args) if call.name not in PERCENTILES else 1
+            constant = len(args) if call.name not in (*PERCENTILES, *APPROXIMATE, *LISTING) else 1
             args = [Call("case", (call.where, arg)) for arg in args[:constant]] + args[constant:]
         bound = [self._bound(scope, arg) for arg in args]
         typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
-        self._note(typed)
+        # A sum is computed for whole groups alone, so that no rule moves it to other rows.
+        if call.name != "sum":
+            self._note(typed)
         return Value(typed, frozenset().union(*(v.uses for v in bound)), call)
 
     def _note(self, typed: Typed) -> None:
@@ -163,7 +185,9 @@ class Binding(ABC):
         # More than one row is an error. Without columns of the rows around it both engines compute
         # the subquery once, whichever of these rows there are.
         throws = correlated and not at_most_one_row(made.node)
-        return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=throws)
+        (column,) = made.columns
+        sql = f"({made.node.render(made.ids)})"
+        return Typed(made.columns[0].type, sql, throws=throws, bounds=column.bounds)
 
     def _membership(self, node: Subquery, scope: Scope, made: Planned) -> Typed:
         """IN and NOT IN with the rows of a subquery."""

@@ -7,15 +7,17 @@ and knows no relation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from decimal import Decimal
 from typing import NoReturn
 
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr.syntax import Call, Literal, Syntax
-from deltaplane.expr.types import BOOLEAN, INT
+from deltaplane.expr.types import BOOLEAN, INT, STRING
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.functions.aggregates import AGGREGATES
+from deltaplane.queries.functions.collecting import LISTING
 from deltaplane.queries.functions.windows import WINDOW_FUNCTIONS
-from deltaplane.queries.syntax import Aggregate, Frame, Order, Query, Subquery, Values, Window
+from deltaplane.queries.syntax import Aggregate, Distance, Frame, Order, Query, Subquery, Values, Window
 
 __all__ = ["BEGINNINGS", "Expressions"]
 
@@ -132,6 +134,8 @@ class Expressions(Cursor, ABC):
             args = self.arguments(function=name)
         if name in ("percentile_cont", "percentile_disc"):
             args = self.within_group(name, args)
+        if name in LISTING:
+            args = self.listing(name, args)
         where = None
         if self.peek() == "filter" and self.peek(1) == "(":
             self.at += 2
@@ -159,6 +163,21 @@ class Expressions(Cursor, ABC):
         if len(args) != 1 or len(orders) != 1:
             self.wrong(f"expected one share and one key for {name}")
         return [orders[0].value, args[0], *([Literal(True, BOOLEAN)] if orders[0].descending else [])]
+
+    def listing(self, name: str, args: list[Syntax]) -> list[Syntax]:
+        """Parses WITHIN GROUP of a function that makes one text: its value, its delimiter, and
+        whether the order descends."""
+        if not 1 <= len(args) <= 2:
+            self.wrong(f"expected a value and a delimiter for {name}")
+        if not self.take("within", "group"):
+            self.refuse(f"{name} in the order of the rows: add WITHIN GROUP (ORDER BY its value)")
+        self.expect("(", "order")
+        orders = self.order()
+        self.expect(")")
+        if len(orders) != 1 or orders[0].value != args[0]:
+            self.refuse(f"{name} in another order than that of its values")
+        delimiter = args[1] if len(args) == 2 else Literal("", STRING)
+        return [args[0], delimiter, Literal(orders[0].descending, BOOLEAN)]
 
     def arguments(self, function: str = "") -> list[Syntax]:
         if function not in AGGREGATES and function not in WINDOW_FUNCTIONS and function not in _GROUPINGS:
@@ -230,29 +249,46 @@ class Expressions(Cursor, ABC):
             self.at += 1
         token = self.at
         if self.take("between"):
-            start = self.bound("following")
+            start = self.bound("following", rows)
             self.expect("and")
-            end = self.bound("preceding")
+            end = self.bound("preceding", rows)
         else:
-            start, end = self.bound("following"), 0
-        if start is not None and end is not None and start > end:
+            start, end = self.bound("following", rows), 0
+        if isinstance(start, int) and isinstance(end, int) and start > end:
             self.wrong("expected a frame that ends behind its beginning", self.tokens[token].start)
         return Frame(rows, start, end)
 
-    def bound(self, unfit: str) -> int | None:
+    def bound(self, unfit: str, rows: bool) -> int | Distance | None:
         if self.take("unbounded"):
             if self.peek() == unfit or not (self.take("preceding") or self.take("following")):
                 self.expected("FOLLOWING" if unfit == "preceding" else "PRECEDING")
             return None
         if self.take("current", "row"):
             return 0
-        if self.kind() != "number" or self.peek(1) not in ("preceding", "following"):
-            self.refuse("a frame's bound that isn't a whole number")
+        if (
+            self.kind() != "number"
+            or not self.tokens[self.at].text.isdecimal()
+            or self.peek(1) not in ("preceding", "following")
+        ):
+            if rows:
+                self.refuse("a frame's bound that isn't a whole number")
+            return self.distance()
         count = self.whole_number("a number of rows")
         if self.take("preceding"):
             return -count
         self.expect("following")
         return count
+
+    def distance(self) -> Distance:
+        """A distance of values: a constant number or interval."""
+        value = self.expression()
+        if not isinstance(value, Literal) or not isinstance(value.value, str) or value.type.name == "string":
+            self.refuse("a frame's bound that isn't a constant number or interval")
+        number = Decimal(value.value)
+        if self.take("preceding"):
+            return Distance(-number, value.type)
+        self.expect("following")
+        return Distance(number, value.type)
 
     def order(self) -> tuple[Order, ...]:
         self.expect("by")

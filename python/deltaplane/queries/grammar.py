@@ -15,6 +15,8 @@ from deltaplane.queries.syntax import Body, Item, Nested, Query, Select, SetOper
 __all__ = ["Grammar"]
 
 _SETS = {"union": "union", "except": "except", "minus": "except"}
+# Spark's spark.sql.cteRecursionLevelLimit, by default.
+_LEVELS = 100
 # Tokens that may follow an expression in a statement.
 _BEHIND_EXPRESSIONS = (",", ")", ";", "by", "then", "when", "where")
 _LATER_CLAUSES = ("lateral", "pivot", "unpivot", "tablesample", "sort", "cluster", "distribute")
@@ -109,19 +111,26 @@ class Grammar(Relations):
             self.wrong("nested too deeply: give parts of it names with WITH")
 
     def named_queries(self) -> tuple[tuple[str, Nested], ...]:
-        if self.peek() == "recursive" and self.kind(1) in ("name", "quoted") and self.peek(1) != "as":
-            self.refuse("WITH RECURSIVE")
+        recursive = self.peek() == "recursive" and self.kind(1) in ("name", "quoted") and self.peek(1) != "as"
+        self.at += recursive
         queries = []
         while True:
             token = self.at
             name = self.name("a name for the query")
             columns = tuple(self.listed(lambda: self.name("a column's name"))) if self.peek() == "(" else ()
+            levels = self.levels() if recursive else None
             self.take("as")
             self.expect("(")
-            queries.append((name, Nested(self.query(), name, columns, token)))
+            queries.append((name, Nested(self.query(), name, columns, token, levels)))
             self.expect(")")
             if not self.take(","):
                 return tuple(queries)
+
+    def levels(self) -> int:
+        """The number of levels up to which a recursive query may read its own rows."""
+        if not self.take("max", "recursion", "level"):
+            return _LEVELS
+        return self.whole_number("a number of levels")
 
     def sets(self) -> Body:
         left = self.intersections()

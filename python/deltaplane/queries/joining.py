@@ -6,18 +6,21 @@ Gets tables from `Tables`, and knows nothing of the selected columns.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.syntax import Call, Literal, Syntax
-from deltaplane.expr.typed import Context, refuse
+from deltaplane.expr.typed import Bounds, Context, refuse
 from deltaplane.expr.types import BOOLEAN, SparkType
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Binding, Names, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.functions.generators import generated
+from deltaplane.queries.named import Definition, Shared, Use, is_simple, uses_of
 from deltaplane.queries.pivots import Tools, pivoted, unpivoted
 from deltaplane.queries.plan import (
     Column,
@@ -37,7 +40,7 @@ from deltaplane.queries.plan import (
 )
 from deltaplane.queries.rules import all_of, filtering, only_one
 from deltaplane.queries.scopes import Scope, contains, rewritten
-from deltaplane.queries.syntax import Join, Pivot, Relation, Sampled, Subquery, TableName, Unpivot, View
+from deltaplane.queries.syntax import Join, Nested, Pivot, Relation, Sampled, Subquery, TableName, Unpivot, View
 
 __all__ = ["Joining", "Tables"]
 
@@ -48,6 +51,10 @@ class Tables(Protocol):
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a table as relation `number`: its name for DuckDB and its columns."""
 
+    def bounds(self, relation: str, column: str) -> Bounds | None:
+        """Bounds of the numbers in a column of an opened relation, by statistics; None if they are
+        unknown."""
+
 
 class Joining(Binding):
     """Plans relations; `sources` are the tables that the relations read."""
@@ -56,6 +63,11 @@ class Joining(Binding):
         super().__init__(cursor, context)
         self._tables = tables
         self.sources: list[Source] = []
+        # Named queries that several relations read: by the identity of their syntax, and in the
+        # order in which they were planned.
+        self._repeated: set[int] = set()
+        self._shared: dict[int, tuple[Definition, list[Column]]] = {}
+        self.shared: list[Definition] = []
 
     def _relation(self, relation: Relation, names: Names) -> Planned:
         if isinstance(relation, Join):
@@ -79,22 +91,49 @@ class Joining(Binding):
                 return self._table(relation)
             if relation.version is not None:
                 self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
-            nested, then, around = named
-            outer = self._outer
-            # A query that is named outside of a subquery can't use the columns of the query around
-            # this use.
-            self._outer = outer if around is outer else []
-            try:
-                made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
-            finally:
-                self._outer = outer
-            return self._alias(made, relation.alias or nested.alias, relation.columns, relation.token)
+            made = self._named(*named)
+            return self._alias(made, relation.alias or named[0].alias, relation.columns, relation.token)
         return self._alias(self.plan(relation.query, names), relation.alias, relation.columns, relation.token)
+
+    def _named(self, nested: Nested, names: Names, around: Sequence[Column]) -> Planned:
+        """The rows of a named query, planned once if several relations read it."""
+        if (known := self._shared.get(id(nested))) is not None:
+            return self._used(*known)
+        if nested.levels is not None and uses_of(str(nested.alias).lower(), nested.query):
+            return self._recursive(nested, names)
+        outer, correlated = self._outer, self._correlated
+        # A query that is named outside of a subquery can't use the columns of the query around this
+        # use.
+        self._outer, self._correlated = (outer if around is outer else []), set()
+        try:
+            made = self._titled(self.plan(nested.query, names), nested.columns, nested.token)
+            uses_outer = bool(self._correlated)
+        finally:
+            self._outer, self._correlated = outer, correlated | self._correlated
+        if id(nested) not in self._repeated or uses_outer or is_simple(made.node):
+            return made
+        shared = Shared(f"n_{self._id()}", made.node, made.ids)
+        self.shared.append(shared)
+        self._shared[id(nested)] = shared, made.columns
+        return self._used(shared, made.columns)
+
+    @abstractmethod
+    def _recursive(self, nested: Nested, names: Names) -> Planned:
+        """The rows of a query that reads its own rows."""
+
+    def _used(self, shared: Definition, columns: Sequence[Column]) -> Planned:
+        """A relation over the rows of a named query, with columns of its own."""
+        own = [replace(c, id=self._id()) for c in columns]
+        self._fragile.update(new.id for new, c in zip(own, columns, strict=True) if c.id in self._fragile)
+        return Planned(Use(shared, {new.id: c.id for new, c in zip(own, columns, strict=True)}), own)
 
     def _table(self, name: TableName) -> Planned:
         with self._cursor.located(name.token):
             relation, fields = self._tables.source(name, len(self.sources))
-        columns = [Column(self._id(), title, data_type, name.qualifiers) for title, data_type in fields]
+        columns = [
+            Column(self._id(), title, data_type, name.qualifiers, bounds=partial(self._tables.bounds, relation, title))
+            for title, data_type in fields
+        ]
         source = Source(relation, {c.id: c.name for c in columns})
         self.sources.append(source)
         return self._titled(Planned(source, columns), name.columns, name.token)
@@ -146,10 +185,15 @@ class Joining(Binding):
             return Planned(Joined(left.node, right.node, join.kind, *ids), shown)
         with self._cursor.located(join.token):
             scope = self._scope(columns, names)
-            on = self._condition(scope, filtering(join.on), "ON")
+            on = self._joining_condition(scope, filtering(join.on), "ON")
             if contains(on.syntax, Subquery):
                 return Planned(self._asking_on(join.kind, scope, on, left, right), shown)
         return Planned(Joined(left.node, right.node, join.kind, *ids, on), shown)
+
+    def _joining_condition(self, scope: Scope, node: Syntax, clause: str) -> Value:
+        value = self._condition(scope, node, clause)
+        self.filters_can_fail |= self._fails(value)
+        return value
 
     def _asking_on(self, kind: str, scope: Scope, on: Value, left: Planned, right: Planned) -> Node:
         """A join whose condition has subqueries, which DuckDB evaluates in filters and columns:
@@ -200,7 +244,7 @@ class Joining(Binding):
             tests = [Call("=", (Ref((a.id,)), Ref((b.id,)))) for a, b in pairs]
             both = [*left.columns, *right.columns]
             scope = self._scope(both, {})
-            on = self._condition(scope, tests[0] if len(tests) == 1 else Call("and", tuple(tests)), "USING")
+            on = self._joining_condition(scope, all_of(tests), "USING")
         joined: Node = Joined(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), on)
         if join.kind in ("semi", "anti"):
             return Planned(joined, left.columns)
@@ -232,7 +276,7 @@ class Joining(Binding):
         made = Lateral(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), of_left)
         if join.on is not None:
             with self._cursor.located(join.token):
-                made.on = self._condition(self._scope(columns, names), join.on, "ON")
+                made.on = self._joining_condition(self._scope(columns, names), join.on, "ON")
                 if contains(made.on.syntax, Subquery):
                     refuse("a subquery in ON")
         return Planned(made, columns)

@@ -14,6 +14,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING, SparkType, text
+from deltaplane.queries.functions.collecting import check_order
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
@@ -72,6 +73,7 @@ def pivoted(tools: Tools, node: Node, columns: Sequence[Column], pivot: Pivot) -
     for item in pivot.aggregates:
         with tools.located(item.token):
             tree = resolved(item.value, columns)
+            check_order(tree)
             if windows(tree) or contains(tree, Subquery):
                 refuse("PIVOT by a window function or a subquery")
             if not aggregates(tree) or beside_aggregates(tree):

@@ -5,12 +5,12 @@ Every column of a query has a unique id, so that DuckDB never resolves a name. K
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from deltaplane.expr.syntax import Call, Cast, Name, Syntax
-from deltaplane.expr.typed import Typed
+from deltaplane.expr.typed import Bounds, Typed
 from deltaplane.expr.types import SparkType
 from deltaplane.expr.unparse import conjuncts
 
@@ -19,6 +19,7 @@ __all__ = [
     "Column",
     "Exploded",
     "Filter",
+    "Guarded",
     "Held",
     "Joined",
     "Lateral",
@@ -36,8 +37,8 @@ __all__ = [
     "Unpivoted",
     "Value",
     "Windowed",
-    "at_most_one_row",
     "refs",
+    "renamed",
 ]
 
 
@@ -176,6 +177,27 @@ class Filter:
 
 
 @dataclass
+class Guarded:
+    """The rows for which all conditions are true. The first condition can fail for a row, so that
+    they are evaluated in their order, and only for rows of the child."""
+
+    child: Node
+    conditions: Sequence[Value]
+
+    def render(self, needed: Sequence[str]) -> str:
+        child = self.child.render(_with(needed, frozenset().union(*(c.uses for c in self.conditions))))
+        met = "true"
+        for condition in reversed(self.conditions):
+            met = f"CASE WHEN {condition.typed.sql} THEN {met} ELSE false END"
+        # DuckDB moves no condition on a volatile column, so that it computes the column here.
+        rows = f"SELECT {', '.join([*needed, f'CASE WHEN random() >= 0 THEN {met} END AS met'])} FROM ({child})"
+        return f"SELECT {_list(needed)} FROM ({rows}) WHERE met"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow([*conditions, *(part for c in self.conditions for part in conjuncts(c.syntax))])
+
+
+@dataclass
 class Sample:
     """A share of the rows, from 0 to 1: each row is in it by chance."""
 
@@ -214,17 +236,18 @@ class Project:
 def _below(conditions: list[Syntax], outputs: Sequence[Output]) -> list[Syntax]:
     """Converts conditions over new columns that rename old ones to conditions over the old
     columns."""
-    renamed = {o.id: o.value.syntax for o in outputs if isinstance(o.value.syntax, Ref)}
-    return [_renamed(c, renamed) for c in conditions if refs(c) <= set(renamed)]
+    names = {o.id: o.value.syntax for o in outputs if isinstance(o.value.syntax, Ref)}
+    return [renamed(c, names) for c in conditions if refs(c) <= set(names)]
 
 
-def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
+def renamed(node: Syntax, names: Mapping[str, Syntax]) -> Syntax:
+    """A condition over other columns, which replace its own."""
     if isinstance(node, Ref):
-        return renamed[node.id]
+        return names[node.id]
     if isinstance(node, Cast):
-        return Cast(_renamed(node.arg, renamed), node.to, node.attempt)
+        return Cast(renamed(node.arg, names), node.to, node.attempt)
     if type(node) is Call:
-        return Call(node.name, tuple(_renamed(arg, renamed) for arg in node.args))
+        return Call(node.name, tuple(renamed(arg, names) for arg in node.args))
     return node
 
 
@@ -467,26 +490,13 @@ class Sort:
         self.child.narrow(conditions if self.limit is None and not self.offset else [])
 
 
-def at_most_one_row(node: Node) -> bool:
-    """Whether a relation has one row or none, by its form."""
-    match node:
-        case OneRow():
-            return True
-        case Aggregation(keys=keys, sets=sets):
-            return not keys and sets is None
-        case Sort(child=child, limit=limit):
-            return (limit is not None and limit <= 1) or at_most_one_row(child)
-        case Filter(child=child) | Project(child=child):
-            return at_most_one_row(child)
-    return False
-
-
 @dataclass(frozen=True)
 class Column:
     """A column for name resolution. `type` is None if expressions don't support the type.
 
     `hidden` columns are found by their qualified name alone. `outer` columns belong to the query
     around a subquery: they are constants there, and the subquery's own columns take precedence.
+    `bounds` computes bounds of its numbers, as far as they are known.
     """
 
     id: str
@@ -495,3 +505,4 @@ class Column:
     qualifiers: tuple[str, ...] = ()
     hidden: bool = False
     outer: bool = False
+    bounds: Callable[[], Bounds | None] | None = field(default=None, compare=False, repr=False)

@@ -6,21 +6,24 @@ doesn't support are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.syntax import Syntax
-from deltaplane.expr.typed import Context, refuse
+from deltaplane.expr.typed import Bounds, Context, Typed, bounds_of_all, is_exact, refuse
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Names, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.joining import Tables
-from deltaplane.queries.plan import Column, Filter, Project, Ref, Rows, Sets, Sort, Source
+from deltaplane.queries.named import uses_of, with_definitions
+from deltaplane.queries.plan import Column, Node, OneRow, Project, Ref, Rows, Sets, Sort, Source
+from deltaplane.queries.recursion import Recursion, recursive_parts
 from deltaplane.queries.rules import comparable, converted, filtering, together, unqualified
 from deltaplane.queries.selecting import Selecting
-from deltaplane.queries.syntax import Body, Query, Select, SetOperation, TableName, Values
+from deltaplane.queries.syntax import Body, Nested, Query, Select, SetOperation, TableName, Values
 from deltaplane.queries.values_table import MANY, Cells, over_cells, tabulated
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ class Planner(Selecting):
             if own[i] in own[:i]:
                 self._cursor.wrong(f"expected another name: `{name}` is taken", self._start(nested.token))
             known = {**known, own[i]: (nested, known, self._outer)}
+            if uses_of(own[i], query) > 1:
+                self._repeated.add(id(nested))
         if isinstance(query.body, Select):
             made = self._select(query.body, known, query.order)
         else:
@@ -73,10 +78,54 @@ class Planner(Selecting):
         assert isinstance(made.node, Source)
         scope = self._scope(made.columns, {})
         with self._cursor.located(token):
-            condition = self._condition(scope, filtering(where), "WHERE")
+            self._condition(scope, filtering(where), "WHERE")
+            node = self._filtered(scope, made.node, filtering(where))
         columns = [Column(self._id(), title, data_type) for title, data_type in beside]
         made.node.fields = {**made.node.fields, **{c.id: c.name for c in columns}}
-        return Planned(Filter(made.node, condition), columns)
+        return Planned(node, columns)
+
+    def text(self, planned: Planned, node: Node | None = None) -> str:
+        """The statement for DuckDB that gives a plan's columns, from its node or from another one
+        with the same rows."""
+        node = planned.node if node is None else node
+        node.narrow([])
+        return with_definitions(node.render(planned.ids), self.shared)
+
+    def _recursive(self, nested: Nested, names: Names) -> Planned:
+        name = str(nested.alias).lower()
+        outer, self._outer = self._outer, []
+        try:
+            first_body, step_body = recursive_parts(name, nested.query)
+            first = self._titled(self._body(first_body, names), nested.columns, nested.token)
+            columns = [replace(c, id=self._id(), qualifiers=(), bounds=None) for c in first.columns]
+            types = [c.type for c in columns if c.type is not None]
+            if len(types) < len(columns):
+                refuse("a recursive query with columns whose types expressions lack")
+            recursion = Recursion(
+                f"n_{self._id()}",
+                first.node,
+                first.ids,
+                OneRow(),
+                [],
+                [c.id for c in columns],
+                types,
+                nested.levels or 0,
+            )
+            self._shared[id(nested)] = recursion, columns
+            step = self._body(step_body, {**names, name: (nested, names, [])})
+        finally:
+            self._outer = outer
+        with self._cursor.located(nested.token):
+            if [c.type for c in step.columns] != types:
+                raise InvalidArgumentError(
+                    f"both parts of the recursive query `{nested.alias}` need columns of the same types: cast those of "
+                    "the second part"
+                )
+        recursion.step, recursion.step_ids = step.node, step.ids
+        self._fragile.update(c.id for c, of_step in zip(columns, step.ids, strict=True) if of_step in self._fragile)
+        self.can_fail = True
+        self.shared.append(recursion)
+        return self._used(recursion, columns)
 
     # --- bodies -------------------------------------------------------------------------------------------------------
 
@@ -135,9 +184,10 @@ class Planner(Selecting):
         compares = body.kind != "union" or not body.every
         left, right = (self._comparable(self.stored(side, types), compares) for side in (left, right))
         self._fragile.update(a.id for a, b in zip(left.columns, right.columns, strict=True) if b.id in self._fragile)
-        return Planned(
-            Sets(body.kind, body.every, left.node, right.node, left.ids, right.ids), unqualified(left.columns)
-        )
+        columns = unqualified(left.columns)
+        if body.kind == "union":
+            columns = [replace(a, bounds=_of_both(a, b)) for a, b in zip(columns, right.columns, strict=True)]
+        return Planned(Sets(body.kind, body.every, left.node, right.node, left.ids, right.ids), columns)
 
     def _comparable(self, planned: Planned, compares: bool) -> Planned:
         """Normalises negative zero in the columns if rows are compared by them."""
@@ -150,3 +200,11 @@ class Planner(Selecting):
             outputs.append(self._computed(new.id, comparable(value, "DISTINCT rows")))
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)
+
+
+def _of_both(a: Column, b: Column) -> Callable[[], Bounds] | None:
+    """What computes the bounds of a column of UNION, from the columns of both sides."""
+    if a.type is None or not is_exact(a.type):
+        return None
+    sides = [Typed(a.type, c.id, bounds=c.bounds) for c in (a, b)]
+    return cache(lambda: bounds_of_all(sides))

@@ -20,6 +20,7 @@ from deltaplane.expr.duckdb_values import arrow_reader
 from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Syntax
+from deltaplane.expr.typed import Bounds
 from deltaplane.expr.types import INT, LONG, SparkType, of_json
 from deltaplane.io.arrow import Scan
 from deltaplane.queries.cursor import Cursor
@@ -77,7 +78,7 @@ class FoundRows(RowSelection):
         import pyarrow as pa
 
         with bounded():
-            text = self._planned.node.render(self._planned.ids)
+            text = self._planner.text(self._planned)
         file, row = self._planned.ids
         with (
             spilling(Memory()) as config,
@@ -149,3 +150,7 @@ class _Tables:
         alias, rows = f"s{number}", _PlacedRows(self._table)
         self._catalog.opened[alias] = rows
         return alias, rows.fields
+
+    def bounds(self, relation: str, column: str) -> Bounds | None:
+        """Bounds of a column's numbers, for the catalog's tables alone."""
+        return self._catalog.bounds(relation, column)

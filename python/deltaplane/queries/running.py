@@ -122,19 +122,14 @@ class Prepared:
         also the text that DuckDB gets."""
         text, facts = self._text()
         held = [(fact.name, table) for fact, table in facts]
+        scanned: set[str] = set()
         with (
             spilling(self._memory) as config,
-            opened(self._planner, self._catalog, text, held, reads_files=True, **config) as connection,
+            opened(self._planner, self._catalog, text, held, reads_files=True, scanned=scanned, **config) as connection,
         ):
             register(connection, text, set())
-            views = {
-                name
-                for (name,) in connection.sql(
-                    "SELECT view_name FROM duckdb_views() WHERE sql LIKE '%read_parquet%'"
-                ).fetchall()
-            }
             plan = connection.sql(f"EXPLAIN {text}").fetchall()[0][1]
-        tables = explained_tables(self._planner.sources, self._catalog.opened, [fact for fact, _ in facts], views)
+        tables = explained_tables(self._planner.sources, self._catalog.opened, [fact for fact, _ in facts], scanned)
         parts = [("Tables", tables or "none"), ("DuckDB's plan", plan.rstrip())]
         if statement:
             parts.append(("DuckDB's statement", text))
@@ -143,8 +138,7 @@ class Prepared:
     def _text(self) -> tuple[str, list[tuple[FileFacts, pa.Table]]]:
         with bounded():
             node, facts = from_log(self._planned.node, self._catalog.opened)
-            node.narrow([])
-            return node.render(self._planned.ids), facts
+            return self._planner.text(self._planned, node), facts
 
     def _compute(self, text: str, facts: Sequence[tuple[str, pa.Table]], schema: pa.Schema, channel: Channel) -> None:
         """Computes the rows, in a thread of their own."""
@@ -214,16 +208,18 @@ def opened(
     held: Sequence[tuple[str, pa.Table]] = (),
     *,
     reads_files: bool = False,
+    scanned: set[str] | None = None,
     **config: str | bool | int,
 ) -> Iterator[Any]:
     """A DuckDB connection with the relations that the text of a plan uses, and with suitable
     optimizer rules.
 
     `held` are further relations. With `reads_files` DuckDB reads files itself where it can, and
-    `_UnreadableError` is raised if that fails. The block may only run queries on the connection.
+    `_UnreadableError` is raised if that fails; `scanned` gets the names of these relations. The
+    block may only run queries on the connection.
     """
     streams: list[_Stream] = []
-    scans = 0
+    scanned = set() if scanned is None else scanned
     connection = connect(**config)
     try:
         used = set(_NAME.findall(text))
@@ -235,9 +231,9 @@ def opened(
             if scan is None:
                 streams.append(_Stream(source, rows))
             else:
-                scans += 1
+                scanned.add(source.name)
                 connection.execute(f"CREATE VIEW {source.name} AS {scan}")
-        disable_optimizers(connection, _unwanted(connection, planner.can_fail, planner.filters_can_fail))
+        disable_optimizers(connection, _unwanted(connection, planner))
         for stream in streams:
             connection.register(stream.name, stream)
         for name, table in (*held, *planner.held):
@@ -250,7 +246,7 @@ def opened(
             raise QueryCancelledError("the query was cancelled") from e
         for stream in streams:
             stream.raise_error()
-        if reads_files and scans and not is_of_values(e):
+        if reads_files and scanned and not is_of_values(e):
             raise _UnreadableError from e
         raise explained(e) from e
     finally:
@@ -281,13 +277,16 @@ def bounded() -> Iterator[None]:
         ) from e
 
 
-def _unwanted(connection: Any, can_fail: bool, filters_can_fail: bool) -> list[str]:
-    if not can_fail:
+def _unwanted(connection: Any, planner: Planner) -> list[str]:
+    if not planner.can_fail:
         return []
     every = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
     # DuckDB evaluates filters in one place in any order, so a guarded filter that can fail must
     # stay in its place.
-    wanted = _KEEPING_ORDER if filters_can_fail else _KEEPING_ORDER | _MOVING_CONDITIONS
+    wanted = _KEEPING_ORDER if planner.filters_can_fail else _KEEPING_ORDER | _MOVING_CONDITIONS
+    if planner.guards:
+        # Pulls conditions up over those that can fail, before it pushes them down again.
+        wanted -= {"filter_pullup"}
     return [name for name in every if name not in wanted]
 
 

@@ -204,7 +204,7 @@ class Scope(Binder):
         if column.type is None:
             refuse(f"the column `{column.name}`, whose type it has no form of,")
         (self.correlated if column.outer else self._uses).add(column.id)
-        return Typed(column.type, column.id)
+        return Typed(column.type, column.id, bounds=column.bounds)
 
     def call(self, node: Call) -> Typed:
         if isinstance(node, Aggregate):

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.syntax import Call, Name, Syntax
-from deltaplane.expr.typed import Typed, refuse
+from deltaplane.expr.typed import Typed, carried, refuse
 from deltaplane.expr.types import BYTE, LONG
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Names, Planned
+from deltaplane.queries.functions.collecting import check_order
 from deltaplane.queries.functions.generators import generates
 from deltaplane.queries.functions.windows import over
 from deltaplane.queries.joining import Joining
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
-    Filter,
     Node,
     OneRow,
     Output,
@@ -31,6 +31,7 @@ from deltaplane.queries.plan import (
     Windowed,
 )
 from deltaplane.queries.rules import (
+    all_of,
     comparable,
     every,
     factored,
@@ -71,7 +72,7 @@ class Selecting(Joining):
                 condition = self._condition(scope, filtering(factored(select.where)), "WHERE")
                 left = self._joining(node, scope, conjuncts(condition.syntax))
                 if left:
-                    node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
+                    node = self._filtered(scope, node, all_of(left))
         select, node, made_of = self._generated(select, node, scope)
         scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
@@ -97,7 +98,9 @@ class Selecting(Joining):
             keys = [(o, self._grouped(tree, replaced, o.token)) for o, tree in keys]
             if having is not None:
                 with self._cursor.located(select.having_token):
-                    node = Filter(node, self._condition(scope, filtering(rewritten(having, replaced)), "HAVING"))
+                    having = filtering(rewritten(having, replaced))
+                    self._condition(scope, having, "HAVING")
+                    node = self._filtered(scope, node, having)
             if qualify is not None:
                 qualify = self._grouped(qualify, replaced, select.qualify_token)
         window_nodes = [
@@ -110,7 +113,9 @@ class Selecting(Joining):
             keys = [(o, rewritten(tree, made.get)) for o, tree in keys]
             if qualify is not None:
                 with self._cursor.located(select.qualify_token):
-                    node = Filter(node, self._condition(scope, rewritten(qualify, made.get), "QUALIFY"))
+                    qualify = rewritten(qualify, made.get)
+                    self._condition(scope, qualify, "QUALIFY")
+                    node = self._filtered(scope, node, qualify)
         return self._projected(node, scope, select.distinct, items, keys)
 
     def _projected(
@@ -127,7 +132,7 @@ class Selecting(Joining):
                 value = self._bound(scope, tree)
                 if distinct:
                     value = comparable(value, "SELECT DISTINCT")
-            column = Column(self._id(), name, value.typed.type)
+            column = Column(self._id(), name, value.typed.type, bounds=carried(value.typed))
             outputs.append(self._computed(column.id, value))
             columns.append(column)
         sort = []
@@ -245,7 +250,7 @@ class Selecting(Joining):
             bound = [[self._bound(scope, arg) for arg in part] for part in window.parts]
             typed = over(self._context, window, *([v.typed for v in part] for part in bound))
             self._note(typed)
-            column = Column(self._id(), window.name, typed.type)
+            column = Column(self._id(), window.name, typed.type, bounds=typed.bounds)
             uses = frozenset().union(*(v.uses for part in bound for v in part))
             outputs.append(Output(column.id, Value(typed, uses, window)))
             columns.append(column)
@@ -290,7 +295,7 @@ class Selecting(Joining):
                 tree = self._group_tree(item, items, scope.columns)
                 if tree not in replaced:
                     value = comparable(self._bound(scope, tree), "GROUP BY")
-                    column = Column(self._id(), item.text, value.typed.type)
+                    column = Column(self._id(), item.text, value.typed.type, bounds=carried(value.typed))
                     keys.append(self._computed(column.id, value))
                     columns.append(column)
                     replaced[tree] = Ref((column.id,))
@@ -304,6 +309,8 @@ class Selecting(Joining):
         if sets is not None:
             node, keys = self._as_columns(node, scope, keys)
         values: list[Output] = []
+        for tree in trees:
+            check_order(tree)
         for aggregate_node in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
             with self._cursor.located(select.token):
                 grouping = aggregate_node.name in ("grouping", "grouping_id")
@@ -312,7 +319,7 @@ class Selecting(Joining):
                     if grouping
                     else self._aggregate(scope, aggregate_node)
                 )
-            column = Column(self._id(), aggregate_node.name, value.typed.type)
+            column = Column(self._id(), aggregate_node.name, value.typed.type, bounds=carried(value.typed))
             values.append(Output(column.id, value))
             columns.append(column)
             replaced[aggregate_node] = Ref((column.id,))
@@ -325,7 +332,10 @@ class Selecting(Joining):
         beside = [Output(c.id, scope.value(Ref((c.id,)))) for c in scope.columns if c.type is not None and not c.outer]
         own = [self._computed(self._id(), key.value) for key in keys]
         made = [
-            Output(key.id, Value(replace(key.value.typed, sql=column.id), frozenset({column.id}), Ref((column.id,))))
+            Output(
+                key.id,
+                Value(replace(key.value.typed, sql=column.id, narrow=None), frozenset({column.id}), Ref((column.id,))),
+            )
             for key, column in zip(keys, own, strict=True)
         ]
         return Project(node, [*beside, *own]), made

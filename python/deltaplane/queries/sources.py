@@ -18,9 +18,11 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
 )
 from deltaplane.expr.row_filter import scan_filter
+from deltaplane.expr.typed import Bounds
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.io.arrow import as_reader, in_table_types
 from deltaplane.io.storage_options import StorageOptions, VersionLike, location_text, storage_options_text
+from deltaplane.queries.column_bounds import column_bounds
 from deltaplane.queries.syntax import TableName
 from deltaplane.table.delta_table import DeltaTable
 
@@ -67,6 +69,12 @@ class DeltaSource:
         """The conditions that may leave out files, and the others."""
         used = [condition for condition in conditions if self._prunes(condition)]
         return used, [condition for condition in conditions if condition not in used]
+
+    def row_groups(self, conditions: Sequence[str], most_files: int) -> tuple[int, int]:
+        """How many row groups the first relevant files have, and how many of these may have a
+        relevant row by the statistics in the footers."""
+        snapshot = self.table._snapshot
+        return snapshot.row_groups(scan_filter(snapshot, self._pruning(conditions)).tree, most_files)
 
     def _pruning(self, conditions: Sequence[str]) -> str | None:
         return " AND ".join(f"({c})" for c in self.deciding(conditions)[0]) or None
@@ -125,6 +133,8 @@ class Catalog:
         self._read: dict[str, pa.Table] = {}
         self._tables_open: dict[tuple[str, str], DeltaTable] = {}
         self.opened: dict[str, SourceRows] = {}
+        # Bounds of columns by a table's location and version.
+        self._bounds: dict[tuple[str, int], Mapping[str, Bounds]] = {}
         self._held: DeltaTable | None = None
 
     def hold(self, table: DeltaTable) -> None:
@@ -190,6 +200,16 @@ class Catalog:
         self.opened[alias] = rows
         fields = _native.TableSchema(rows.schema_json).to_value()["fields"]
         return alias, [(f["name"], of_json(f["type"])) for f in fields]
+
+    def bounds(self, relation: str, column: str) -> Bounds | None:
+        """Bounds of the numbers in a column of an opened relation; None if they are unknown."""
+        rows = self.opened[relation]
+        if not isinstance(rows, DeltaSource):
+            return None
+        version = rows.table.table_uri, rows.table.version()
+        if version not in self._bounds:
+            self._bounds[version] = column_bounds(rows.table)
+        return self._bounds[version].get(column)
 
     def data(self, name: TableName) -> pa.Table | None:
         """The caller's data of this name; None if the name is a table's."""

@@ -6,13 +6,16 @@ Knows no table and no types.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from deltaplane.expr.syntax import Call, Syntax
+from deltaplane.expr.types import SparkType
 from deltaplane.io.storage_options import VersionLike
 
 __all__ = [
     "Aggregate",
     "Body",
+    "Distance",
     "Frame",
     "Item",
     "Join",
@@ -73,18 +76,27 @@ class Aggregate(Call):
 
 
 @dataclass(frozen=True)
+class Distance:
+    """A distance of values in a frame by RANGE: a number, or the months or microseconds of an
+    interval; negative means preceding."""
+
+    number: Decimal
+    type: SparkType
+
+
+@dataclass(frozen=True)
 class Frame:
     """The frame of a window: rows by distance, or for RANGE by close values; None means unbounded,
     negative means preceding."""
 
     rows: bool
-    start: int | None
-    end: int | None
+    start: int | Distance | None
+    end: int | Distance | None
 
     @property
     def offsets(self) -> bool:
         """Whether a bound is neither the current row nor the partition's start or end."""
-        return bool(self.start) or bool(self.end)
+        return self.start not in (None, 0) or self.end not in (None, 0)
 
 
 @dataclass(frozen=True)
@@ -145,12 +157,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Nested:
-    """A query as a relation."""
+    """A query as a relation. `levels`: it may read its own rows, and do so up to that level."""
 
     query: Query
     alias: str | None = None
     columns: tuple[str, ...] = ()
     token: int = 0
+    levels: int | None = None
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,10 @@ def sql(
             TRUNCATE, MERGE or REORG as a `DryRun`. With `spark`, the executors compute the rows of
             an INSERT for it.
         memory_limit: bytes, or a text such as `2GB`, beyond which the rows of a query (SELECT,
-            WITH, VALUES, TABLE) go to disk. None means 80 % of the machine's memory. Batches that
-            the caller keeps don't count.
+            WITH, VALUES, TABLE, and those that INSERT and CREATE TABLE … AS write) go to disk. None
+            means 80 % of the machine's memory. Batches that the caller keeps don't count. With a
+            limit, rows are written while they are computed, except those that INSERT compares with
+            the table's rows (REPLACE USING, REPLACE ON).
         temp_directory: the directory in which the query makes a private one for these rows, deleted
             with the end of the query; None means the system's temporary directory.
 

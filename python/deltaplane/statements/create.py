@@ -21,6 +21,7 @@ from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.common.columns import Declaration, check, declaration, properties, refuse_reserved
 from deltaplane.statements.common.on_spark import new_rows_on_spark
 from deltaplane.statements.common.statement import Session, Statement, one_row, runs_tasks
+from deltaplane.statements.common.streamed import StreamedRows
 from deltaplane.statements.like import CreateLike, read_like
 from deltaplane.table.delta_table import DeltaTable
 from deltaplane.write.api import write_deltalake
@@ -59,6 +60,11 @@ class Create:
     managed: bool = False
     # Whether the statement names the format.
     uses: bool = field(default=False, compare=False)
+
+    @property
+    def takes_memory(self) -> bool:
+        """Whether DuckDB may compute rows for the table."""
+        return self.rows is not None
 
     def run(self, session: Session) -> pa.Table:
         """Creates the table in one commit."""
@@ -127,12 +133,13 @@ class Create:
             return self._filled_by_spark(session, session.spark, location, replaced)
         if replaced is not None:
             catalog.hold(replaced)
-        query = prepared(rows, self.cursor, catalog)
+        query = prepared(rows, self.cursor, catalog, session.memory)
         _check_named(query.names)
-        data = query.run()
+        _check_names(query.names)
+        result = query.result()
+        data = result.to_arrow() if session.memory is None else StreamedRows(result, query.names).reader()
         is_read = replaced is not None and may_read(catalog.opened.values(), replaced)
-        _check_names(data.column_names)
-        result = write_deltalake(
+        written = write_deltalake(
             location,
             data,
             partition_by=self.partition_by,
@@ -145,7 +152,7 @@ class Create:
             read_version=replaced.version() if replaced is not None and is_read else None,
             operation=self._operation,
         )
-        return result.version
+        return written.version
 
     def _filled_by_spark(
         self, session: Session, spark: SparkSession, location: str, replaced: DeltaTable | None

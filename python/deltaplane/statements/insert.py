@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deltaplane import _native
 from deltaplane.exceptions import (
@@ -37,6 +37,7 @@ from deltaplane.statements.common.statement import (
     default_of,
     field_named,
 )
+from deltaplane.statements.common.streamed import StreamedRows
 from deltaplane.table.delta_table import DeltaTable
 from deltaplane.write.api import write_deltalake
 from deltaplane.write.refresh import refresh_after_commit
@@ -79,6 +80,7 @@ class Insert:
     listed: tuple[tuple[str | None, ...], ...] | None = None
     # Whether new columns of the rows are added to the table.
     evolves: bool = False
+    takes_memory: ClassVar[bool] = True
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are converted as in Spark (ANSI store
@@ -104,7 +106,8 @@ class Insert:
             data, read = made
             how["commit_properties"] = commit
             with self.cursor.located(self._place):
-                result: Any = write_deltalake(table, data, mode=self.mode, predicate=replaced, read_version=read, **how)
+                rows = data.reader() if isinstance(data, StreamedRows) else data
+                result: Any = write_deltalake(table, rows, mode=self.mode, predicate=replaced, read_version=read, **how)
             return result, 0 if result.skipped else data.num_rows
         assert session.spark is not None
         from deltaplane.spark import write
@@ -175,7 +178,7 @@ class Insert:
 
     def _made_here(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
-    ) -> tuple[pa.Table, int | None] | None:
+    ) -> tuple[pa.Table | StreamedRows, int | None] | None:
         """The rows as `_data` returns them: all rows without a Spark session, only listed rows with
         one; None if Spark must compute them."""
         if session.spark is None:
@@ -196,14 +199,15 @@ class Insert:
 
     def _data(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
-    ) -> tuple[pa.Table, int | None]:
+    ) -> tuple[pa.Table | StreamedRows, int | None]:
         """The rows in the columns' types, and the version of the table from which they are
-        computed, if the query reads the table."""
+        computed, if the query reads the table. With a memory limit, rows are written while they are
+        computed, unless they are compared with rows of the table."""
         import pyarrow as pa
 
         session.catalog.hold(table)
         with self.cursor.located(self.token):
-            query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
+            query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog, session.memory)
             self._check_fixed(query.names, fixed)
             fields = self._fields_of(query.names, table, fields)
             types, failing = _types(query.names, query.types, fields), list[str]()
@@ -214,11 +218,17 @@ class Insert:
 
             stored = query.stored(types, store)
             try:
-                data = stored.run()
+                result = stored.result()
+                streams = session.memory is not None and not self._matching
+                data = result.to_arrow() if not streams else None
             except InvalidArgumentError as e:
                 raise in_columns(e, failing) from e
         read = table.version() if may_read(session.catalog.opened.values(), table) else None
-        data = data.rename_columns([field.name for field in fields])
+        names = [field.name for field in fields]
+        if data is None:
+            constants = [(fixed_value.field.name, fixed_value.value) for fixed_value in fixed]
+            return StreamedRows(result, names, constants, failing), read
+        data = data.rename_columns(names)
         for fixed_value in fixed:
             data = data.append_column(fixed_value.field.name, pa.repeat(fixed_value.value, data.num_rows))
         return data, read

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
+use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowGroups};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, ScanReport, Snapshot};
 use deltaplane_protocol::expr::{Expr, Predicate};
@@ -219,6 +219,18 @@ impl Scan {
         }
     }
 
+    /// Counts the row groups of the first `most_files` files that may have a row for which the
+    /// predicate is true; reads their footers.
+    ///
+    /// # Errors
+    /// As of the stream.
+    pub async fn row_groups(&self, most_files: usize) -> Result<RowGroups> {
+        let files = self.file_stream().take(most_files).boxed();
+        let counted = deltaplane_data::row_groups(self.snapshot.store(), files, &self.spec).await;
+        let table = self.snapshot.store().location().as_str();
+        counted.map_err(|e| e.with_table(table).with_version(self.snapshot.version()))
+    }
+
     /// The columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -302,6 +314,23 @@ mod tests {
         let mut read = ids(scan.stream());
         read.sort_unstable();
         assert_eq!(read, [12, 21, 22]);
+    }
+
+    #[test]
+    fn row_groups_are_counted_by_the_statistics_of_the_footers() {
+        let (_table, snapshot) = three_files();
+        let counted = |predicate, most| {
+            let request = ScanRequest {
+                predicate,
+                ..ScanRequest::default()
+            };
+            let scan = Scan::new(&snapshot, request).unwrap();
+            let RowGroups { all, selected } = block_on(scan.row_groups(most)).unwrap();
+            (all, selected)
+        };
+        assert_eq!(counted(None, 10), (3, 3));
+        assert_eq!(counted(None, 2), (2, 2));
+        assert_eq!(counted(Some(above(12)), 10), (1, 1), "the log excludes the other files");
     }
 
     #[test]

@@ -248,6 +248,18 @@ impl Snapshot {
         block_on(scan::explain(&self.inner, expr(predicate))).map(Record)
     }
 
+    /// Of the first files that may hold a matching row: how many row groups they have, and how many
+    /// of these may hold one.
+    #[pyo3(signature = (predicate, most_files))]
+    fn row_groups(&self, predicate: Option<&Predicate>, most_files: usize) -> Result<(usize, usize)> {
+        let request = ScanRequest {
+            predicate: expr(predicate).cloned(),
+            ..ScanRequest::default()
+        };
+        let counted = block_on(Rows::new(&self.inner, request)?.row_groups(most_files))?;
+        Ok((counted.all, counted.selected))
+    }
+
     fn deletion_vectors(&self) -> ArrowStream {
         masks(&self.inner, self.inner.store().location().as_str()).into()
     }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import boolean, unified
 from deltaplane.expr.registry import ENTRIES, admit
-from deltaplane.expr.typed import Context, Typed, made, mistyped
+from deltaplane.expr.typed import IN_64_BITS, Context, Typed, bounds_of_all, is_exact, made, mistyped, narrow_of
 from deltaplane.expr.types import BOOLEAN, DOUBLE, FLOAT, INT, STRING, VOID
 
 _FAMILY = "conditional"
@@ -15,8 +19,25 @@ def _choice(context: Context, name: str, tests: list[Typed], values: list[Typed]
     """`values` has one more member than `tests`: the default."""
     conditions = [boolean(context, name, t) for t in tests]
     branches = unified(context, name, values)
-    whens = " ".join(f"WHEN {c.sql} THEN {b.sql}" for c, b in zip(conditions, branches, strict=False))
-    return made(branches[0].type, f"CASE {whens} ELSE {branches[-1].sql} END", *conditions, *branches)
+
+    def text(values: Sequence[str]) -> str:
+        whens = " ".join(f"WHEN {c.sql} THEN {v}" for c, v in zip(conditions, values, strict=False))
+        return f"CASE {whens} ELSE {values[-1]} END"
+
+    chosen = made(branches[0].type, text([b.sql for b in branches]), *conditions, *branches)
+    return _of_any(chosen, branches, text)
+
+
+def _of_any(value: Typed, branches: list[Typed], text: Callable[[Sequence[str]], str]) -> Typed:
+    """A value that is one of the branches, with their bounds; `text` chooses between texts."""
+    if not is_exact(value.type):
+        return value
+    value = replace(value, bounds=cache(lambda: bounds_of_all(branches)))
+    narrow = [narrow_of(b) for b in branches]
+    if value.type.precision <= IN_64_BITS or None in narrow:
+        return value
+    chosen = text([n for n in narrow if n is not None])
+    return replace(value, sql=f"CAST({chosen} AS {value.type.duck})", narrow=chosen)
 
 
 _NULL = Typed(VOID, "NULL", constant=True)
@@ -40,7 +61,11 @@ def _coalesce(context: Context, args: list[Typed]) -> Typed:
     if not args:
         mistyped("coalesce", args)
     values = unified(context, "coalesce", args)
-    return made(values[0].type, f"coalesce({', '.join(v.sql for v in values)})", *values)
+
+    def text(texts: Sequence[str]) -> str:
+        return f"coalesce({', '.join(texts)})"
+
+    return _of_any(made(values[0].type, text([v.sql for v in values]), *values), values, text)
 
 
 @admit(_FAMILY, "nvl2")

@@ -6,13 +6,30 @@ library are excluded.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import as_decimal, common_of
 from deltaplane.expr.functions import intervals
 from deltaplane.expr.functions.decimals import operation, sized
 from deltaplane.expr.java_float import over_digits, plain
 from deltaplane.expr.registry import Form, admit, forms, trying
-from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
+from deltaplane.expr.typed import (
+    IN_64_BITS,
+    Bounds,
+    Context,
+    Typed,
+    bounds_of,
+    difference,
+    fits,
+    guarded,
+    made,
+    mistyped,
+    narrow_of,
+    product,
+    refuse,
+)
 from deltaplane.expr.types import (
     DOUBLE,
     INT,
@@ -25,8 +42,7 @@ from deltaplane.expr.types import (
 )
 
 _FAMILY = "numbers"
-# Digits of a decimal that DuckDB holds in 64 bits.
-_IN_64_BITS = 18
+_MINUS_ONE = (Fraction(-1), Fraction(-1))
 _ZERO = ("DIVIDE_BY_ZERO", "division by zero")
 
 
@@ -77,12 +93,45 @@ def _sum(name: str) -> None:
             scale = max(a.type.scale, b.type.scale)
             whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
             to = sized(whole + scale + 1, scale)
-            if whole + scale + 1 > MAX_PRECISION:
+            known = _bounds(name, a, b)
+            if whole + scale + 1 > MAX_PRECISION and not (to.scale == scale and _all_fit(to, known, a, b)):
                 return made(to, operation(name, a, b, to), a, b, throws=True)
             a, b = cast(context, a, to), cast(context, b, to)
-            return made(to, f"CAST(({a.sql} {name} {b.sql}) AS {to.duck})", a, b)
+            return _narrowed(made(to, f"CAST(({a.sql} {name} {b.sql}) AS {to.duck})", a, b), name, known, a, b)
         a, b = _alike(context, name, a, b)
-        return made(a.type, f"({a.sql} {name} {b.sql})", a, b, throws=a.type.integral)
+        if not a.type.integral:
+            return made(a.type, f"({a.sql} {name} {b.sql})", a, b)
+        known = _bounds(name, a, b)
+        sum_of_both = made(a.type, f"({a.sql} {name} {b.sql})", a, b, throws=not fits(known, a.type))
+        return replace(sum_of_both, bounds=lambda: known)
+
+
+def _bounds(name: str, a: Typed, b: Typed) -> Bounds:
+    """The bounds of a sum, difference or product."""
+    x, y = bounds_of(a), bounds_of(b)
+    if name == "*":
+        return product(x, y)
+    return difference(x, y if name == "-" else (-y[1], -y[0]))
+
+
+def _all_fit(to: SparkType, known: Bounds, *values: Typed) -> bool:
+    """Whether a decimal type holds values and what is within bounds."""
+    return fits(known, to) and all(fits(bounds_of(value), to) for value in values)
+
+
+def _narrowed(value: Typed, name: str, known: Bounds, a: Typed, b: Typed) -> Typed:
+    """The result of an operator of two decimals, with its bounds, and computed in 64 bits if it and
+    its operands fit."""
+    value = replace(value, bounds=lambda: known)
+    held = decimal(IN_64_BITS, value.type.scale)
+    left, right = narrow_of(a), narrow_of(b)
+    if value.type.precision <= IN_64_BITS or held.scale >= held.precision or left is None or right is None:
+        return value
+    if not fits(known, held):
+        return value
+    # DuckDB adds and multiplies decimals of at most 18 digits in 64 bits, and checks the result.
+    narrow = f"({left} {name} {right})"
+    return replace(value, sql=f"CAST({narrow} AS {value.type.duck})", narrow=narrow)
 
 
 _sum("+")
@@ -97,16 +146,26 @@ def _product(context: Context, args: list[Typed]) -> Typed:
     if _decimals(a, b):
         a, b = _as_decimals(context, a, b)
         precision, scale = a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale
-        to = sized(precision, scale)
+        to, known = sized(precision, scale), _bounds("*", a, b)
         if to.scale < scale:
-            return made(to, operation("*", a, b, to), a, b, throws=True)
+            if scale > MAX_PRECISION or not fits(known, decimal(MAX_PRECISION, scale)):
+                return made(to, operation("*", a, b, to), a, b, throws=True)
+            unit = Fraction(1, 10**to.scale)
+            rounded = made(to, f"CAST(({a.sql} * {b.sql}) AS {to.duck})", a, b)
+            return replace(rounded, bounds=lambda: (known[0] - unit, known[1] + unit))
         left = a.sql
-        if a.type.precision <= _IN_64_BITS < precision:
+        if a.type.precision <= IN_64_BITS < precision:
             # DuckDB multiplies decimals of 64 bits each in 64 bits.
             left = f"CAST({left} AS DECIMAL({min(precision, MAX_PRECISION)},{a.type.scale}))"
-        return made(to, f"CAST(({left} * {b.sql}) AS {to.duck})", a, b, throws=precision > MAX_PRECISION)
+        throws = precision > MAX_PRECISION and not fits(known, to)
+        exact = made(to, f"CAST(({left} * {b.sql}) AS {to.duck})", a, b, throws=throws)
+        return _narrowed(exact, "*", known, a, b)
     a, b = _alike(context, "*", a, b)
-    return made(a.type, f"({a.sql} * {b.sql})", a, b, throws=a.type.integral)
+    if not a.type.integral:
+        return made(a.type, f"({a.sql} * {b.sql})", a, b)
+    known = _bounds("*", a, b)
+    whole = made(a.type, f"({a.sql} * {b.sql})", a, b, throws=not fits(known, a.type))
+    return replace(whole, bounds=lambda: known)
 
 
 def _divided(a: Typed, b: Typed, to: SparkType, sql: str) -> Typed:
@@ -140,7 +199,7 @@ def unscaled(value: Typed) -> str:
     """A decimal's digits as an integer."""
     precision, scale = value.type.precision, value.type.scale
     # Left to DuckDB, products of decimals of 64 bits would have 64 bits.
-    wide = max(precision, _IN_64_BITS + 1)
+    wide = max(precision, IN_64_BITS + 1)
     if wide + scale + 1 > MAX_PRECISION:
         return f"CAST(replace(CAST({value.sql} AS VARCHAR), '.', '') AS HUGEINT)"
     power = f"CAST('1{'0' * scale}' AS DECIMAL({scale + 1},0))"
@@ -250,9 +309,15 @@ def _negative(_: Context, args: list[Typed]) -> Typed:
     (value,) = args
     if not value.type.numeric and not value.type.interval:
         mistyped("negative", args)
-    if value.type.integral or value.type.interval:
+    if value.type.interval:
         return made(value.type, f"(CAST(0 AS {value.type.duck}) - {value.sql})", value, throws=True)
-    return made(value.type, f"CAST(-({value.sql}) AS {value.type.duck})", value)
+    if value.type.fractional:
+        return made(value.type, f"CAST(-({value.sql}) AS {value.type.duck})", value)
+    known = product(bounds_of(value), _MINUS_ONE)
+    sql, throws = f"CAST(-({value.sql}) AS {value.type.duck})", False
+    if value.type.integral:
+        sql, throws = f"(CAST(0 AS {value.type.duck}) - {value.sql})", not fits(known, value.type)
+    return replace(made(value.type, sql, value, throws=throws), bounds=lambda: known)
 
 
 @admit(_FAMILY, "positive")
@@ -267,7 +332,8 @@ def _abs(_: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or not args[0].type.numeric:
         mistyped("abs", args)
     value = args[0]
-    return made(value.type, f"CAST(abs({value.sql}) AS {value.type.duck})", value, throws=value.type.integral)
+    throws = value.type.integral and not fits(product(bounds_of(value), _MINUS_ONE), value.type)
+    return made(value.type, f"CAST(abs({value.sql}) AS {value.type.duck})", value, throws=throws)
 
 
 @admit(_FAMILY, "sign", "signum")

@@ -7,13 +7,16 @@ is the window of a window function, as DuckDB text.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import boolean
 from deltaplane.expr.functions.decimals import operation
 from deltaplane.expr.functions.numbers import half_up, rescaled, unscaled
-from deltaplane.expr.typed import Context, Typed, mistyped
+from deltaplane.expr.typed import Context, Typed, bounded, bounds_of, fits, mistyped, narrow_of, total
 from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkType, decimal
+from deltaplane.queries.functions.collecting import COLLECTING
 from deltaplane.queries.functions.statistics import STATISTICS
 
 __all__ = ["AGGREGATES", "normal"]
@@ -43,12 +46,17 @@ def _count(_: Context, name: str, args: list[Typed], distinct: bool, over: str =
     if not args or (distinct and not all(a.type.atomic for a in args)):
         mistyped(name, args)
     if not distinct and len(args) == 1:
-        return Typed(LONG, f"count({args[0].sql}){over}")
+        return _counted(f"count({args[0].sql}){over}")
     present = " AND ".join(f"({a.sql}) IS NOT NULL" for a in args)
     if not distinct:
-        return Typed(LONG, f"count(CASE WHEN {present} THEN 1 END){over}")
+        return _counted(f"count(CASE WHEN {present} THEN 1 END){over}")
     value = normal(args[0]).sql if len(args) == 1 else f"row({', '.join(normal(a).sql for a in args)})"
-    return Typed(LONG, f"count(DISTINCT CASE WHEN {present} THEN {value} END){over}")
+    return _counted(f"count(DISTINCT CASE WHEN {present} THEN {value} END){over}")
+
+
+def _counted(sql: str) -> Typed:
+    """A number of rows."""
+    return Typed(LONG, sql, bounds=lambda: total((Fraction(0), Fraction(1))))
 
 
 def _number(name: str, args: list[Typed]) -> Typed:
@@ -69,10 +77,14 @@ def _sum(context: Context, name: str, args: list[Typed], distinct: bool, over: s
     to = _sum_type(value.type)
     if to == DOUBLE:
         value = cast(context, value, DOUBLE)
-    each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
+        each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
+        return Typed(to, f"CAST(sum({each}){over} AS {to.duck})")
+    each = f"DISTINCT {value.sql}" if distinct else (narrow_of(value) or value.sql)
     # Ten more digits than each value has hold the sum of any number of rows that a machine reads.
-    fails = to == LONG or (to != DOUBLE and to.precision < value.type.precision + _SUM_DIGITS)
-    return Typed(to, f"CAST(sum({each}){over} AS {to.duck})", throws=fails)
+    known = total(bounds_of(value))
+    room = to.name == "decimal" and to.precision >= value.type.precision + _SUM_DIGITS
+    made = Typed(to, f"CAST(sum({each}){over} AS {to.duck})", throws=not room and not fits(known, to))
+    return replace(made, bounds=lambda: known)
 
 
 def _average(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
@@ -82,31 +94,32 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
         return Typed(DOUBLE, f"(sum({each}){over} / count({each}){over})")
     precision, scale = value.type.precision, value.type.scale
-    each = f"DISTINCT {value.sql}" if distinct else value.sql
+    each = f"DISTINCT {value.sql}" if distinct else (narrow_of(value) or value.sql)
     if precision + _SUM_DIGITS + _AVERAGE_DIGITS > MAX_PRECISION:
-        total_type = decimal(min(precision + _SUM_DIGITS, MAX_PRECISION), scale)
-        total = Typed(total_type, f"CAST(sum({each}){over} AS {total_type.duck})", throws=True)
+        sum_type = decimal(min(precision + _SUM_DIGITS, MAX_PRECISION), scale)
+        whole = Typed(sum_type, f"CAST(sum({each}){over} AS {sum_type.duck})", throws=True)
         count = Typed(decimal(20, 0), f"CAST(nullif(count({each}){over}, 0) AS DECIMAL(20,0))")
         to = decimal(*(min(n + _AVERAGE_DIGITS, MAX_PRECISION) for n in (precision, scale)))
-        return Typed(to, operation("/", total, count, to), throws=True)
+        return Typed(to, operation("/", whole, count, to), throws=True)
     to = decimal(precision + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
-    total = Typed(
+    whole = Typed(
         decimal(precision + _SUM_DIGITS, scale),
         f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",
     )
     # Rounds half up, with integer arithmetic.
-    top = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})"
+    top = f"(abs({unscaled(whole)}) * {10**_AVERAGE_DIGITS})"
     bottom = f"CAST(nullif(count({each}){over}, 0) AS HUGEINT)"
     rounded = half_up(top, bottom, precision + _SUM_DIGITS + _AVERAGE_DIGITS)
-    sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"
+    sign = f"CASE WHEN {whole.sql} < 0 THEN -1 ELSE 1 END"
     # An average is no greater than the greatest value, so that it fits.
-    return Typed(to, rescaled(f"({rounded} * {sign})", to), value.throws, value.partial)
+    made = Typed(to, rescaled(f"({rounded} * {sign})", to), value.throws, value.partial)
+    return bounded(made, value)
 
 
 def _extreme(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     # Duplicates don't change an extreme.
     value = _single(name, args)
-    return Typed(value.type, f"{name}({value.sql}){over}")
+    return bounded(Typed(value.type, f"{name}({value.sql}){over}"), value)
 
 
 def _condition(context: Context, name: str, args: list[Typed]) -> Typed:
@@ -128,6 +141,7 @@ def _any(context: Context, name: str, args: list[Typed], distinct: bool, over: s
 
 
 AGGREGATES: dict[str, Lowering] = {
+    **COLLECTING,
     **STATISTICS,
     "avg": _average,
     "bool_and": _all,

@@ -10,14 +10,18 @@ from collections.abc import Callable
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
+from deltaplane.expr.duckdb_values import constant_numbers
 from deltaplane.expr.typed import Context, Typed, failing, guarded, mistyped, refuse
-from deltaplane.expr.types import DOUBLE, SparkType
+from deltaplane.expr.types import DOUBLE, SparkType, array
 
-__all__ = ["PERCENTILES", "STATISTICS"]
+__all__ = ["APPROXIMATE", "PERCENTILES", "STATISTICS"]
 
 Lowering = Callable[[Context, str, list[Typed], bool, str], Typed]
 # Functions of a value and a constant share; WITHIN GROUP gives the value of some of them.
 PERCENTILES = ("median", "percentile", "percentile_cont", "percentile_disc")
+# Functions of a value, a constant share, and a constant accuracy.
+APPROXIMATE = ("approx_percentile", "percentile_approx")
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 # Squares of greater numbers overflow, for which DuckDB has an error and Spark infinity or NaN.
 _LARGE = "1e150"
 _NAN = "CAST('nan' AS DOUBLE)"
@@ -100,28 +104,75 @@ def _percentile(context: Context, name: str, args: list[Typed], distinct: bool, 
     if over:
         refuse(f"`{name}` over a window")
     if name == "median" and len(args) == 1:
-        args = [args[0], Typed(DOUBLE, "0.5", literal="0.5", constant=True)]
+        args = [args[0], Typed(DOUBLE, "CAST(0.5 AS DOUBLE)", literal="0.5", constant=True)]
     if not 2 <= len(args) <= 3:
         mistyped(name, args)
-    if args[1].literal is None or not args[1].type.numeric or (len(args) == 3 and args[2].type.name != "boolean"):
-        refuse(f"`{name}` with a share that isn't a number, or with frequencies")
-    share = float(args[1].literal)
-    if not 0 <= share <= 1:
-        raise InvalidArgumentError(f"`{name}` takes a share from 0 to 1, not {share}")
+    if len(args) == 3 and args[2].type.name != "boolean":
+        refuse(f"`{name}` with frequencies")
+    shares = _shares(name, args[1])
     value = _double(context, name, args, args[0])
     way = "DESC" if len(args) == 3 else "ASC"
     each = f"DISTINCT {value.sql}" if distinct else value.sql
     rows = f"list({each} ORDER BY {value.sql} {way}) FILTER (WHERE {value.sql} IS NOT NULL)"
-    part = f"CAST({share!r} AS DOUBLE)"
-    if name == "percentile_disc":
-        picked = f"l[greatest(CAST(ceil({part} * len(l)) AS BIGINT), 1)]"
-    else:
-        position = f"((len(l) - 1) * {part})"
-        low, high = (f"l[CAST({f}({position}) AS BIGINT) + 1]" for f in ("floor", "ceil"))
-        between = f"(ceil({position}) - {position}) * {low} + ({position} - floor({position})) * {high}"
-        picked = f"CASE WHEN {low} = {high} THEN {low} ELSE {between} END"
-    sql = f"list_transform([{rows}], lambda l: {picked})[1]"
-    return Typed(DOUBLE, sql, value.throws, value.partial)
+    pick = _element if name == "percentile_disc" else _between
+    return _picked(rows, DOUBLE, args[1], [pick(share) for share in shares], value)
+
+
+def _shares(name: str, arg: Typed) -> list[float]:
+    """The constant share, or the constant shares of an array."""
+    of_many = arg.type.name == "array" and arg.type.parts[0].numeric
+    if not arg.constant or not (arg.type.numeric or of_many):
+        refuse(f"`{name}` with a share that isn't a number")
+    shares = constant_numbers(arg.sql if of_many else f"[{arg.sql}]")
+    for share in shares:
+        if share is None or not 0 <= share <= 1:
+            raise InvalidArgumentError(f"`{name}` takes a share from 0 to 1, not {'NULL' if share is None else share}")
+    return [share for share in shares if share is not None]
+
+
+def _element(share: float) -> str:
+    """The first value at which at least this share of the sorted list `l` has passed."""
+    return f"l[greatest(CAST(ceil(CAST({share!r} AS DOUBLE) * len(l)) AS BIGINT), 1)]"
+
+
+def _between(share: float) -> str:
+    """The value of the sorted list `l` at this share of the way, maybe between two elements."""
+    position = f"((len(l) - 1) * CAST({share!r} AS DOUBLE))"
+    low, high = (f"l[CAST({f}({position}) AS BIGINT) + 1]" for f in ("floor", "ceil"))
+    between = f"(ceil({position}) - {position}) * {low} + ({position} - floor({position})) * {high}"
+    return f"CASE WHEN {low} = {high} THEN {low} ELSE {between} END"
+
+
+def _picked(rows: str, element: SparkType, shares: Typed, texts: list[str], value: Typed) -> Typed:
+    """What the texts pick from the sorted list of a group's values: one, or an array if the shares
+    are one; null for a group without values."""
+    if shares.type.name != "array":
+        sql = f"list_transform([{rows}], lambda l: {texts[0]})[1]"
+        return Typed(element, sql, value.throws, value.partial)
+    listed = f"CASE WHEN l IS NOT NULL THEN [{', '.join(texts)}] END"
+    return Typed(array(element), f"list_transform([{rows}], lambda l: {listed})[1]", value.throws, value.partial)
+
+
+def _approximate(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
+    """Spark's approximation is the exact element for groups of up to some thousand rows."""
+    if over:
+        refuse(f"`{name}` over a window")
+    if not 2 <= len(args) <= 3 or not (args[0].type.numeric or args[0].type.name in _MOMENTS):
+        mistyped(name, args)
+    shares = _shares(name, args[1])
+    accuracy = 10_000
+    if len(args) == 3:
+        if args[2].literal is None or not args[2].type.integral or int(args[2].literal) < 1:
+            refuse(f"`{name}` with an accuracy that isn't a positive constant")
+        accuracy = int(args[2].literal)
+    value = args[0]
+    each = f"DISTINCT {value.sql}" if distinct else value.sql
+    rows = f"list({each} ORDER BY {value.sql}) FILTER (WHERE {value.sql} IS NOT NULL)"
+    texts = []
+    for share in shares:
+        at_end = "1" if share <= 1 / accuracy else "len(l)" if share >= 1 - 1 / accuracy else ""
+        texts.append(f"l[{at_end}]" if at_end else _element(share))
+    return _picked(rows, value.type, args[1], texts, value)
 
 
 def _bits(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
@@ -140,5 +191,6 @@ STATISTICS: dict[str, Lowering] = {
     "covar_samp": _covariance("covar_samp", 2),
     "corr": _covariance("corr", 2),
     **dict.fromkeys(PERCENTILES, _percentile),
+    **dict.fromkeys(APPROXIMATE, _approximate),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), _bits),
 }

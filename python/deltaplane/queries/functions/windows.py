@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.typed import Context, Typed, made, mistyped, refuse
 from deltaplane.expr.types import DOUBLE, INT, SparkType
 from deltaplane.queries.functions.aggregates import AGGREGATES, normal
-from deltaplane.queries.syntax import Frame, Window
+from deltaplane.queries.functions.ranges import ranged
+from deltaplane.queries.syntax import Distance, Frame, Window
 
 __all__ = ["WINDOW_FUNCTIONS", "over"]
 
@@ -31,11 +33,12 @@ def over(
         typed = AGGREGATES[window.name](context, window.name, args, False, text)
     else:
         typed = lower_window(context, window, args, text)
-    return made(typed.type, typed.sql, typed, *args, *partition, *order)
+    return replace(made(typed.type, typed.sql, typed, *args, *partition, *order), bounds=typed.bounds)
 
 
 def _window(window: Window, partition: Sequence[Typed], order: Sequence[Typed]) -> str:
     parts = []
+    frame: tuple[str, str] | None = None
     if partition:
         parts.append("PARTITION BY " + ", ".join(_compared(p, "PARTITION BY") for p in partition))
     if order:
@@ -43,8 +46,8 @@ def _window(window: Window, partition: Sequence[Typed], order: Sequence[Typed]) 
         if window.frame is not None and not window.frame.rows and window.frame.offsets:
             if len(order) != 1:
                 raise InvalidArgumentError("a frame by RANGE with a distance needs one key of ORDER BY")
-            if not order[0].type.integral:
-                refuse(f"a frame by RANGE over {order[0].type}")
+            key, frame = ranged(order[0], window.frame)
+            keys = [key]
         ways = [
             f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
             for key, (descending, nulls_first) in zip(keys, window.orders, strict=True)
@@ -53,10 +56,7 @@ def _window(window: Window, partition: Sequence[Typed], order: Sequence[Typed]) 
     elif window.frame is not None and not window.frame.rows and _bounded(window.frame):
         raise InvalidArgumentError("a frame by RANGE needs ORDER BY")
     if window.frame is not None:
-        # A RANGE distance is converted to the key's type, in which adding it to a value may
-        # overflow as in Spark.
-        to = "" if window.frame.rows or not order else order[0].type.duck
-        start, end = _bound(window.frame.start, "PRECEDING", to), _bound(window.frame.end, "FOLLOWING", to)
+        start, end = frame or (_bound(window.frame.start, "PRECEDING"), _bound(window.frame.end, "FOLLOWING"))
         parts.append(f"{'ROWS' if window.frame.rows else 'RANGE'} BETWEEN {start} AND {end}")
     return " ".join(parts)
 
@@ -65,13 +65,12 @@ def _bounded(frame: Frame) -> bool:
     return frame.start is not None or frame.end is not None
 
 
-def _bound(offset: int | None, unbounded: str, to: str) -> str:
+def _bound(offset: int | Distance | None, unbounded: str) -> str:
     if offset is None:
         return f"UNBOUNDED {unbounded}"
-    if offset == 0:
+    if offset == 0 or isinstance(offset, Distance):
         return "CURRENT ROW"
-    distance = f"CAST({abs(offset)} AS {to})" if to else str(abs(offset))
-    return f"{distance} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+    return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 def _compared(value: Typed, clause: str) -> str:

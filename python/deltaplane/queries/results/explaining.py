@@ -15,6 +15,9 @@ from deltaplane.queries.sources import DeltaSource, SourceRows
 
 __all__ = ["explained_tables"]
 
+# Files whose footers are read for the number of row groups.
+_MOST_FILES = 200
+
 
 def explained_tables(
     sources: Sequence[Source], opened: Mapping[str, SourceRows], facts: Sequence[FileFacts], scanned: set[str]
@@ -41,7 +44,14 @@ def _table(source: Source, rows: SourceRows, from_log: bool, scanned: bool) -> s
     lines.append(_line("columns", _columns(source)))
     lines += [_line("conditions on files", condition) for condition in used]
     lines += [_line("conditions on rows alone", condition) for condition in unused]
-    lines += [f"  {line}" for line in str(table.explain(" AND ".join(f"({c})" for c in used) or None)).splitlines()]
+    plan = table.explain(" AND ".join(f"({c})" for c in used) or None)
+    lines += [f"  {line}" for line in str(plan).splitlines()]
+    if plan.selected:
+        all_groups, selected = rows.row_groups(used, _MOST_FILES)
+        among = f" in {_MOST_FILES} of the files" if plan.selected > _MOST_FILES else ""
+        lines.append(
+            _line("row groups", f"{selected} of {all_groups}{among} may match by the statistics in their footers")
+        )
     how = "DuckDB reads the files, and skips row groups by their statistics"
     if not scanned:
         how = "deltaplane reads the files, and skips row groups and pages by the conditions on files"

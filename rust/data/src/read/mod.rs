@@ -41,8 +41,9 @@ pub(crate) use footer_stats::column_stats;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use members::Members;
 pub use outdated::is_outdated;
+pub use row_groups::RowGroups;
 pub(crate) use scan::read_opened;
-pub use scan::{read_file, scan};
+pub use scan::{read_file, row_groups, scan};
 pub(crate) use source::Input;
 pub use vectors::Vectors;
 

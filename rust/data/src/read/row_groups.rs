@@ -20,6 +20,42 @@ const UNIT_BATCHES: usize = 4;
 /// Most decoded bytes of a unit, about: every unit in flight may be in memory completely.
 const UNIT_BYTES: usize = 96 << 20;
 
+/// How many row groups files have, and how many of them may have a matching row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowGroups {
+    /// All of them.
+    pub all: usize,
+    /// Those that the statistics of the footers don't exclude.
+    pub selected: usize,
+}
+
+impl RowGroups {
+    /// The row groups of a file.
+    pub(super) fn of(plan: &FilePlan, file: &FileRead) -> Result<RowGroups> {
+        let all = plan.metadata.metadata().row_groups().len();
+        let selected = match keep(plan, file, &leaves(plan))? {
+            Some(keep) => (0..all).filter(|g| keep.len() <= *g || keep.value(*g)).count(),
+            None => all,
+        };
+        Ok(RowGroups { all, selected })
+    }
+
+    /// The row groups of this file and of others.
+    pub(super) fn with(self, others: RowGroups) -> RowGroups {
+        RowGroups {
+            all: self.all + others.all,
+            selected: self.selected + others.selected,
+        }
+    }
+}
+
+/// The columns whose statistics may exclude row groups.
+fn leaves(plan: &FilePlan) -> Vec<Leaf> {
+    let pruner = plan.prepared.pruner.as_ref();
+    let needed = pruner.map(|pruner| pruner.stats_leaves_needed()).into_iter();
+    needed.flatten().filter_map(|path| Leaf::find(plan, path)).collect()
+}
+
 /// The file's units for `workers` workers. A row group is one unit if possible, because each unit
 /// decodes the dictionaries, and the page that it shares with the previous one, again. The last one
 /// is divided, so that all workers are busy until the end. A row group of a remote file always is
@@ -33,14 +69,7 @@ pub(super) fn units(
     absent: &HashSet<usize>,
 ) -> Result<Vec<Unit>> {
     let groups = plan.metadata.metadata().row_groups();
-    let leaves: Vec<Leaf> = match &plan.prepared.pruner {
-        Some(pruner) => pruner
-            .stats_leaves_needed()
-            .iter()
-            .filter_map(|path| Leaf::find(plan, path))
-            .collect(),
-        None => Vec::new(),
-    };
+    let leaves = leaves(plan);
     let keep = keep(plan, file, &leaves)?;
     let is_kept = |row_group: usize| {
         !absent.contains(&row_group) && keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group))

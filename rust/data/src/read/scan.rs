@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::bloom;
 use super::decode::{SharedPlan, Unit, decode, ranges};
 use super::plan::{FilePlan, Prepared};
-use super::row_groups::units;
+use super::row_groups::{RowGroups, units};
 use super::source::{self, Input, Source, blocking};
 use super::vectors::{LiveRows, Vectors};
 use super::{FileRead, ReadSpec, SourceFile};
@@ -76,6 +76,30 @@ pub fn scan(
         Ok(in_order(receivers))
     };
     stop_at_error(stream::once(start).try_flatten().boxed())
+}
+
+/// Counts the row groups of files that may have a row for which the spec's predicate is true.
+/// Reads the files' footers, some at a time.
+///
+/// # Errors
+/// Those of [`scan`] while files are opened.
+pub async fn row_groups(
+    store: &Store,
+    files: BoxStream<'static, Result<FileRead>>,
+    spec: &Arc<ReadSpec>,
+) -> Result<RowGroups> {
+    let prepared = Arc::new(Prepared::new(spec)?);
+    let counts = files.map(|file| {
+        let (store, prepared) = (store.clone(), prepared.clone());
+        async move {
+            let file = file?;
+            let opened = SourceFile::open(&store, &file, false).await?;
+            let plan = FilePlan::new(prepared, &file, opened.footer)?;
+            RowGroups::of(&plan, &file)
+        }
+    });
+    let sum = |sum: RowGroups, of_file: RowGroups| std::future::ready(Ok(sum.with(of_file)));
+    counts.buffered(processors()).try_fold(RowGroups::default(), sum).await
 }
 
 /// The rows of one file; footer and schema are checked before this returns.
