@@ -21,6 +21,7 @@ import deltaplane
 from deltaplane import DeltaTable
 from deltaplane import spark as dp
 from deltaplane.exceptions import DeltaError
+from interop.commands.test_random_statements import rows
 from interop.delta_spark import DeltaSpark, DeltaSparkError
 from interop.same import assert_same
 from interop.verifier import verify
@@ -48,7 +49,7 @@ LEFT_OUT = {("binary", "NULL")}
 # Of these the rows can't be compared.
 OF_NOW = ("current_date()", "current_timestamp()", "localtimestamp()")
 DEFAULTS = "'delta.feature.allowColumnDefaults' = 'supported', 'delta.feature.timestampNtz' = 'supported'"
-PAIRS = int(os.environ.get("DELTAPLANE_DEFAULT_PAIRS", "40"))
+PAIRS = int(os.environ.get("DELTAPLANE_DEFAULT_PAIRS", "24"))
 ALTERED = 5
 
 
@@ -113,6 +114,7 @@ def test_the_same_defaults_are_taken_and_give_the_same_rows(
             there = theirs(delta_spark, statement.replace("{t}", "other" if "ALTER" in statement else other))
             # delta-spark takes it from an ALTER, and then fails in each INSERT that needs it.
             if "ALTER" in statement and (here, there) == ("EXCEED_LIMIT_LENGTH", None):
+                delta_spark.execute(f"ALTER TABLE delta.`{altered}/other` {change.split(' SET')[0]} DROP DEFAULT")
                 continue
             if here != there:
                 differs[statement] = f"{here} instead of {there}"
@@ -141,7 +143,6 @@ def test_the_same_defaults_are_taken_and_give_the_same_rows(
         delta_spark.execute(statement.replace("{t}", f"delta.`{other}`"))
         deltaplane.sql(statement.replace("{t}", f"delta.`{embedded}`"))
     compared = ["id", *(f"c{n}" for n, (_, constant) in enumerate(pairs) if constant not in OF_NOW)]
-    expected = delta_spark.read(other).select(compared)
     for path in (embedded, mine):
-        assert_same(DeltaTable(path).to_pyarrow_table().select(compared), expected)
+        assert_same(rows(path).select(compared), rows(other).select(compared))
         verify(path)
