@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.commands.column_defaults import default_text
 from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError
-from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
+from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions, context_at
+from deltaplane.expr.storing import stored_value
+from deltaplane.expr.typed import Typed
 from deltaplane.expr.types import of_json
 from deltaplane.io.arrow import KeptErrors, in_table_types
 
@@ -31,6 +34,7 @@ __all__ = ["BatchRules", "RowRules", "RuledRows", "not_selected", "violation"]
 _ROWS_AT_ONCE = 1 << 17
 # The name of the check by which an overwrite's condition applies to a new table's rows.
 _FIRST_ROWS = "replaceWhere"
+_NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,7 @@ class BatchRules:
             to = of_json(fields[column])
             return f"CAST(({sql}) AS {to})" if to is not None and to.atomic else sql
 
-        none = json.dumps({"type": "struct", "fields": []})
-        texts = [converted(*rule) for rule in rules.defaults]
-        defaults = compile_expressions(texts, none, zone=zone, now_us=now_us)
+        defaults = _defaults(rules, fields, zone, now_us)
         texts = [converted(*rule) for rule in rules.generated]
         generated = compile_expressions(texts, rules.schema, zone=zone)
         self._added: list[tuple[list[str], Program]] = [
@@ -139,6 +141,19 @@ class BatchRules:
                 said = violation(*rule, check.shown(broken.slice(0, 1)))
                 raise InvalidArgumentError(said) if rule[0] == _FIRST_ROWS else ConstraintViolationError(said)
         return batch
+
+
+def _defaults(rules: RowRules, types: Mapping[str, Any], zone: str, now_us: int) -> Program:
+    """The defaults as values of their columns' types."""
+    texts = [default_text(sql, types[column]) for column, sql in rules.defaults]
+    program = compile_expressions(texts, _NO_COLUMNS, zone=zone, now_us=now_us)
+    context, values = context_at(zone, now_us), list[Typed]()
+    for (column, _), value in zip(rules.defaults, program.expressions, strict=True):
+        to = of_json(types[column])
+        if to is not None and value.type.parts:
+            value = stored_value(context, column, value, to, "by_position", [])
+        values.append(value)
+    return replace(program, expressions=values)
 
 
 def _with(batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa.RecordBatch:

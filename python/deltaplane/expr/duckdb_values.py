@@ -150,10 +150,20 @@ def zoneless(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(data_type):
         return pa.struct([pa.field(f.name, zoneless(f.type)) for f in data_type])
     if pa.types.is_map(data_type):
+        if pa.types.is_null(data_type.key_type):
+            raise _of_no_keys()
         return pa.map_(zoneless(data_type.key_type), zoneless(data_type.item_type))
     if pa.types.is_list(data_type):
         return pa.list_(zoneless(data_type.value_type))
     return data_type
+
+
+def _of_no_keys() -> UnsupportedExpressionError:
+    """The error for maps with keys of the type void, of which pyarrow makes no type."""
+    return UnsupportedExpressionError(
+        "a map with keys of the type void has no form in the embedded engine: leave its column out, drop it, or use the "
+        "Spark engine"
+    )
 
 
 def values_for_duckdb(values: pa.Array, to: pa.DataType) -> pa.Array:
@@ -184,6 +194,8 @@ def arrow_type(data_type: SparkType) -> pa.DataType:
     if data_type.name == "array":
         return pa.list_(arrow_type(data_type.parts[0]))
     if data_type.name == "map":
+        if data_type.parts[0].name == "void":
+            raise _of_no_keys()
         return pa.map_(arrow_type(data_type.parts[0]), arrow_type(data_type.parts[1]))
     if data_type.name == "struct":
         return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(data_type.fields, data_type.parts, strict=True)])

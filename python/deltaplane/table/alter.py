@@ -19,13 +19,12 @@ from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.program import violations
-from deltaplane.expr.types import of_json
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable
-from deltaplane.write.declarations import check_constraint, check_default
+from deltaplane.write.declarations import check_constraint, check_declared_default
 from deltaplane.write.refresh import refresh_after_commit
 
 # Maximum number of purges before a feature is dropped. A second purge is needed only if another
@@ -406,10 +405,10 @@ class TableAlterer:
                 result.
         """
         newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
-        fields = {f["name"].lower(): f["type"] for f in newest.schema.to_value()["fields"]}
+        fields = {f["name"].lower(): f for f in newest.schema.to_value()["fields"]}
         # The core refuses an unknown name.
-        if (data_type := fields.get(column.strip("`").lower())) is not None:
-            check_default(expression, of_json(data_type))
+        if (field := fields.get(column.strip("`").lower())) is not None:
+            check_declared_default(expression, field)
         arguments = {"column": column, "expression": expression}
         return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
 

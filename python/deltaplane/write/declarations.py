@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deltaplane.io import records
 
-import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.commands.column_defaults import check_default
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import columns_of
-from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
+from deltaplane.expr.program import Check, compile_boolean, compile_expressions
 from deltaplane.expr.quoting import refuse_unclear
 from deltaplane.expr.syntax import called, captured, parse
 from deltaplane.expr.types import SparkType, of_json
 
-__all__ = ["check_constraint", "check_declared", "check_default", "check_identity"]
+__all__ = ["check_constraint", "check_declared", "check_declared_default", "check_identity"]
 
 # Functions of the embedded engine that delta-spark 4.4.0 refuses in generated columns, as measured.
 NOT_GENERATED = frozenset(
@@ -35,8 +34,6 @@ NOT_GENERATED = frozenset(
     unix_seconds zeroifnull
     """.split()
 ) | {"->", "array_sort", "interval", "make_dt_interval", "make_ym_interval"}
-_NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
-_TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> None:
@@ -70,18 +67,24 @@ def check_declared(spec: records.WriteSpec, location: str) -> None:
     if not spec.declares or not rules:
         return
     schema = spec.schema
-    types = {f.name: of_json(f.data_type) for f in schema.fields}
+    fields = {f["name"]: f for f in schema.to_value()["fields"]}
+    types = {name: of_json(f["type"]) for name, f in fields.items()}
     generated = [r.column for r in rules.generated]
     try:
         for rule in rules.generated:
             _about(f"the generated column `{rule.column}`", _check_generated, rule, schema, types, generated)
         for rule in rules.defaults:
-            _about(f"the default of `{rule.column}`", check_default, rule.sql, types[rule.column])
+            check_declared_default(rule.sql, fields[rule.column])
         for check in rules.checks:
             _about(f"the constraint `{check.name}`", check_constraint, check.sql, schema)
     except DeltaError as e:
         e.table = location
         raise
+
+
+def check_declared_default(sql: str, field: Mapping[str, Any]) -> None:
+    """As `check_default`; errors name the column."""
+    _about(f"the default of `{field['name']}`", check_default, sql, field)
 
 
 def _about(what: str, judge: Callable[..., object], *args: Any) -> None:
@@ -142,46 +145,3 @@ def check_constraint(sql: str, schema: _native.TableSchema) -> Check:
             "compare with the column outside of it, as in array_contains(items, id)"
         )
     return check
-
-
-def check_default(sql: str, to: SparkType | None) -> None:
-    """Refuses a default that isn't one constant value of its column's type, of an implicitly
-    convertible type, or a string with such a value.
-
-    Raises:
-        InvalidArgumentError: a column reference, or an incompatible type or value.
-        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
-            result.
-
-    >>> from deltaplane.expr.types import BYTE
-    >>> check_default("1 + 1", BYTE)
-    >>> check_default("300", BYTE)
-    Traceback (most recent call last):
-    deltaplane.exceptions.InvalidArgumentError: ...
-    """
-    actual = _constant(sql).types[0]
-    if to is None or not _goes_into(actual, to):
-        raise InvalidArgumentError(
-            f"`{sql}` is {actual}, which doesn't go into {to or 'a type that expressions have no form of'}"
-        )
-    program = _constant(f"CAST(({sql}) AS {to})") if to.atomic else _constant(sql)
-    import pyarrow as pa
-
-    try:
-        program.evaluate(pa.record_batch({"one": [None]}))
-    except InvalidArgumentError as e:
-        raise InvalidArgumentError(f"`{sql}` has no value as {to}: {e}") from e
-
-
-def _constant(sql: str) -> Program:
-    return compile_expressions([sql], _NO_COLUMNS, now_us=time.time_ns() // 1000)
-
-
-def _goes_into(actual: SparkType, to: SparkType) -> bool:
-    if (
-        actual in (to, SparkType("void"))
-        or (actual.numeric and to.numeric)
-        or (actual.name in _TIMES and to.name in _TIMES)
-    ):
-        return True
-    return "string" in (actual.name, to.name) and actual.atomic and to.atomic

@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-from deltaplane.schema import Field, Schema
+from deltaplane.schema import ArrayType, Field, MapType, Schema
 from unchecked_tables import constrained
 
 Table = Callable[[], str]
@@ -113,7 +114,7 @@ def generated(data_type: str, sql: str) -> list[Field]:
     return [A, B, Field("s", "string"), Field("g", data_type, metadata={"delta.generationExpression": sql})]
 
 
-def default(data_type: str, sql: str) -> list[Field]:
+def default(data_type: Any, sql: str) -> list[Field]:
     return [A, Field("g", data_type, metadata={"CURRENT_DEFAULT": sql})]
 
 
@@ -135,6 +136,12 @@ def default(data_type: str, sql: str) -> list[Field]:
         (default("integer", "a"), "`a`"),
         (default("byte", "300"), "no value as byte"),
         (default("boolean", "1"), "doesn't go into boolean"),
+        (default("boolean", "'true'"), "doesn't go into boolean"),
+        (default("integer", "DATE'2024-01-01'"), "doesn't go into integer"),
+        (default("integer", "TIMESTAMP'1900-01-01 00:00:00'"), "no value as integer"),
+        (default("integer", "CAST(NULL AS string)"), "no value as integer"),
+        (default("binary", "1.5"), "doesn't go into binary"),
+        (default(ArrayType("integer", True), "array(1L)"), "doesn't go into array<integer>"),
         (default("integer", "'x'"), "no value as integer"),
         (default("double", "rand()"), "rand"),
         (default("integer", "(select 1)"), "subquery"),
@@ -158,10 +165,47 @@ def test_what_can_be_declared(tmp_table: Table) -> None:
         generated("string", "md5(s)"),
         *(default("integer", sql) for sql in ("1L", "'1'", "1.5", "NULL", "1 + 1")),
         default("string", "1"),
+        default("string", "CAST(NULL AS integer)"),
         default("date", "'2020-01-01'"),
         default("timestamp", "DATE'2020-01-01'"),
     ):
         DeltaTable.create(tmp_table(), Schema(fields))
+
+
+def test_defaults_of_another_type_are_converted(tmp_table: Table) -> None:
+    # P107: each value is that of Spark's cast to the column's type.
+    cases: list[tuple[Any, str, object]] = [
+        ("integer", "TIMESTAMP'1970-01-01 00:01:40Z'", 100),
+        ("long", "TIMESTAMP'1900-01-01 00:00:00Z'", -2208988800),
+        ("timestamp", "100", dt.datetime(1970, 1, 1, 0, 1, 40, tzinfo=dt.timezone.utc)),
+        ("date", "TIMESTAMP'2024-02-29 12:30:00Z'", dt.date(2024, 2, 29)),
+        ("binary", "5", b"\0\0\0\5"),
+        ("binary", "-2Y", b"\xfe"),
+        ("binary", "'a'", b"a"),
+        ("byte", "1.9", 1),
+        ("string", "true", "true"),
+        ("decimal(5,2)", "'1.5'", Decimal("1.50")),
+        (ArrayType("long", True), "array(1, NULL)", [1, None]),
+        (MapType("string", "string", True), "map('k', 1)", [("k", "1")]),
+    ]
+    fields = [Field(f"c{n}", kind, metadata={"CURRENT_DEFAULT": sql}) for n, (kind, sql, _) in enumerate(cases)]
+    path = tmp_table()
+    DeltaTable.create(path, Schema([Field("id", "integer"), *fields]))
+    append(path, {"id": pa.array([1], pa.int32())})
+    (row,) = DeltaTable(path).to_pyarrow_table().to_pylist()
+    assert row == {"id": 1, **{f"c{n}": value for n, (_, _, value) in enumerate(cases)}}
+
+
+@pytest.mark.parametrize("kind", ["char(3)", "varchar(3)"])
+def test_defaults_longer_than_their_column(tmp_table: Table, kind: str) -> None:
+    # P102, P107
+    for sql, fits in (("'abc'", True), ("'ab '", True), ("'abcd'", False), ("1234", False)):
+        column = Field("c", "string", metadata={"__CHAR_VARCHAR_TYPE_STRING": kind, "CURRENT_DEFAULT": sql})
+        if fits:
+            DeltaTable.create(tmp_table(), Schema([A, column]))
+            continue
+        with pytest.raises(InvalidArgumentError, match="it is longer"):
+            DeltaTable.create(tmp_table(), Schema([A, column]))
 
 
 @pytest.mark.parametrize(("sql", "why"), [("a", "no condition"), ("nope > 1", "nope"), ("sum(a) > 1", "sum")])

@@ -230,6 +230,11 @@ def test_replacewhere_takes_no_subquery(
     rows.write.format("delta").mode("append").option("replaceWhere", condition).save(path)
     rows.write.format("delta").mode("overwrite").option("replaceWhere", "id = 1 AND v != 'exists()'").save(path)
     assert DeltaTable(path).version() == 2
+    # delta-spark ignores the condition in a write that creates the table.
+    writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", condition)
+    assert condition_of(lambda: writer.save(f"{path}/new")) == "DELTA_UNSUPPORTED_SUBQUERY"
+    assert condition_of(lambda: writer.saveAsTable(f"{name}_new")) == "DELTA_UNSUPPORTED_SUBQUERY"
+    assert not DeltaTable.is_deltatable(f"{path}/new")
 
 
 def test_properties_of_a_writer_that_depend_on_where_it_writes(enabled: SparkSession, name: str, path: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.commands.column_defaults import default_text
 from deltaplane.commands.merge.clauses import Clause, Kind
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.expr.joined import parsed
@@ -183,9 +184,10 @@ class MergeColumns:
         return str(to["name"])
 
     def default(self, name: str, fields: Sequence[Field]) -> str:
-        """A column's default, for the word DEFAULT (P107)."""
+        """A column's default in its type, for the word DEFAULT (P107)."""
         own = field_of(fields, self.path(name)[0])
-        return str((own or {}).get("metadata", {}).get("CURRENT_DEFAULT", "NULL"))
+        sql = (own or {}).get("metadata", {}).get("CURRENT_DEFAULT")
+        return "NULL" if own is None or sql is None else default_text(sql, own["type"])
 
     def path(self, name: str) -> list[str]:
         """The path of an assigned name, with or without the target's alias."""

@@ -266,7 +266,7 @@ class Writer(Options, DataFrameWriter):
             self._check_properties(optional, creates=not there, named=named)
         selection = own.get("replacewhere") if how == "overwrite" else None
         if selection is not None:
-            self._check_selection(selection, location, store)
+            self._check_selection(selection, location)
         if columns == "overwrite" and there:
             # As in delta-spark, these are properties of new tables; an existing table keeps its
             # own.
@@ -299,11 +299,13 @@ class Writer(Options, DataFrameWriter):
         checked = properties if creates else replacing(properties)
         refuse_properties(checked, columns, self._by or [], creates=named)
 
-    def _check_selection(self, condition: str, location: str, store: dict[str, str] | None) -> None:
-        """Refuses subqueries in the condition that selects the replaced rows, as delta-spark does
-        where there are rows to replace."""
+    def _check_selection(self, condition: str, location: str) -> None:
+        """Refuses subqueries in the condition that selects the replaced rows. delta-spark ignores
+        such a condition where the write creates the table, and stores rows that it doesn't select;
+        the same write fails as soon as the table exists, so it is refused from the first time
+        on."""
         spark = self._frame.sparkSession
-        if Jvm.of(spark).reads_subquery(spark, condition) and _native.is_table(location, store):
+        if Jvm.of(spark).reads_subquery(spark, condition):
             raise UnsupportedExpressionError(
                 f"a subquery can't stand in replaceWhere (condition = {condition}): write its result instead, or DELETE the "
                 "rows by a condition with the subquery, and append the new ones",

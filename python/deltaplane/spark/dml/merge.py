@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
     ACT,
     Expression,
+    NewRows,
     SparkTarget,
     Work,
     column,
@@ -161,6 +162,8 @@ class _Run:
         self._changing = [*self._matched, *self._by_source]
         known = [] if self._by_source else bound(target, [_native.Predicate(tree) for tree in trees])
         self._pruning = [] if self._by_source else pruning
+        # The updated rows by the number of their clause, made where their values are checked.
+        self._updates: dict[int, NewRows] = {}
         self.reads = _native.Predicate.all_of(known)
 
     def __call__(self, job: Rewriting) -> dict[str, int] | None:
@@ -172,10 +175,12 @@ class _Run:
         self._table = self._target.frame(work.stored_ids)
         with row_expressions("the condition", "DELTA_AGGREGATION_NOT_SUPPORTED"):
             pairs = self._pairs()
-        with row_expressions("a value of a clause"):
-            self._check_values(work, pairs)
+        # Cached before the values are checked, so that Spark's optimiser gets the cached rows and
+        # not the join, whose files it would plan once more.
         pairs.persist()
         try:
+            with row_expressions("a value of a clause"):
+                self._check_values(work, pairs)
             counts = self._change(work, pairs) if self._changing else {}
             inserted = self._insert(work, pairs, bool(counts)) if self._sources else 0
         finally:
@@ -190,7 +195,8 @@ class _Run:
         """Makes Spark analyse the values of every clause, even if no row will use them."""
         for number, clause in enumerate(self._changing):
             if clause.action == "update":
-                self._check_frame(work, self._updated(work.without_ids, work, pairs, number), pairs)
+                self._updates[number] = self._updated(work, pairs, number)
+                self._check_frame(work, work.without_ids(self._updates[number]), pairs)
         for clause in self._inserts:
             self._check_frame(work, self._new_rows(work, self._source, clause), self._source)
 
@@ -229,11 +235,11 @@ class _Run:
         deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
         counts = work.delete_rows(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
         updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
-        work.write([self._updated(work.changed, work, pairs, n) for n in updates], "update_postimage")
+        work.write([work.changed(self._updates[n]) for n in updates], "update_postimage")
         return counts
 
-    def _updated(self, rows_of: Callable[..., DataFrame], work: Work, pairs: DataFrame, number: int) -> DataFrame:
-        """The rows that a clause updates, by a method of `work`: `changed`, or `without_ids`."""
+    def _updated(self, work: Work, pairs: DataFrame, number: int) -> NewRows:
+        """The rows that a clause updates, with their new values."""
         clause = self._changing[number]
         rows = pairs.where(F.col(ACT) == number)
         if clause.kind == "not_matched_by_source":
@@ -248,7 +254,7 @@ class _Run:
             values.append(value)
         for n, path in stay_null.items():
             assigned.keep_null(path, n)
-        return rows_of(rows, old, assigned, values, evolves=self._what.merge_schema)
+        return NewRows(rows, old, assigned, values, evolves=self._what.merge_schema)
 
     def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
         """Writes the rows that the clauses insert; returns their number."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -39,7 +39,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance", "refuse_row_sets", "row_expressions"]
+__all__ = [
+    "ACT",
+    "Expression",
+    "NewRows",
+    "SparkTarget",
+    "Work",
+    "column",
+    "refuse_chance",
+    "refuse_row_sets",
+    "row_expressions",
+]
 
 # Spark SQL, or Spark's own expression.
 Expression: TypeAlias = "str | Column"
@@ -190,6 +200,36 @@ def _of_row_sets(condition: str, what: str, functions: str) -> InvalidArgumentEr
     )
 
 
+@dataclass
+class NewRows:
+    """Rows that a command changes, and their new values.
+
+    Attributes:
+        rows: old rows with their positions.
+        old: the table's columns in `rows`; without the columns that the command adds.
+        assigned, values: the values, and the columns or fields that they are assigned to.
+        evolves: whether structs may lack fields of the table, which become null.
+        stored: the rows in the table's types without ids, as soon as they are made.
+    """
+
+    rows: DataFrame
+    old: Mapping[str, Column]
+    assigned: AssignedColumns
+    values: Sequence[Column]
+    evolves: bool = False
+    stored: DataFrame | None = None
+
+    @cached_property
+    def types(self) -> list[Any]:
+        """The values' types, as JSON values."""
+        return [field.dataType.jsonValue() for field in self.valued.schema.fields]
+
+    @cached_property
+    def valued(self) -> DataFrame:
+        """The values alone."""
+        return self.rows.select(*self.values)
+
+
 class Work:
     """The jobs of one command. If one fails, the results of the others are aborted with the native
     job."""
@@ -249,84 +289,58 @@ class Work:
 
     # --- rows that come -------------------------------------------------------------------------------------------------
 
-    def changed(
-        self,
-        rows: DataFrame,
-        old: Mapping[str, Column],
-        assigned: AssignedColumns,
-        values: Sequence[Column],
-        *,
-        evolves: bool = False,
-    ) -> DataFrame:
+    def changed(self, new: NewRows) -> DataFrame:
         """Rows with their new values, in the table's types and with their ids; call it after
         `delete_rows`.
-
-        Args:
-            rows: old rows with their positions.
-            old: the table's columns in `rows`; None for columns that the command adds.
-            assigned, values: the values, and the columns or fields that they are assigned to.
-            evolves: whether structs may lack fields of the table, which become null.
 
         Raises:
             SchemaMismatchError: a value with an incompatible type, or with other fields.
         """
-        new = self._assigned_rows(rows, old, assigned, values, evolves=evolves)
-        return self._stored_changes(self._with_ids(new) if self.stored_ids else new, assigned)
+        if not self.stored_ids:
+            return self._without_parts(new)
+        return self._stored_changes(self._with_ids(self._assigned_rows(new)), new.assigned)
 
-    def without_ids(
-        self,
-        rows: DataFrame,
-        old: Mapping[str, Column],
-        assigned: AssignedColumns,
-        values: Sequence[Column],
-        *,
-        evolves: bool = False,
-    ) -> DataFrame:
+    def without_ids(self, new: NewRows) -> DataFrame:
         """The rows of `changed` without their ids, which `delete_rows` has to find first: for
-        checks before it. Arguments and errors are those of `changed`.
+        checks before it. Errors are those of `changed`.
 
         Each value that is stored in a field of a struct is also a column of its own, since Spark
         evaluates a constant at once only outside of a struct with other fields.
         """
-        types = _types_of(rows, values)
         own_names = {field["name"].lower() for field in self.fields}
         parts = [
             part
             for field in self.fields
-            if (node := assigned.tree.get(field["name"])) is not None
-            for part in _assigned_parts(field["name"], field["type"], node, values, types)
+            if (node := new.assigned.tree.get(field["name"])) is not None
+            for part in _assigned_parts(field["name"], field["type"], node, new.values, new.types)
             if part[0].lower() not in own_names
         ]
+        if not parts:
+            return self._without_parts(new)
         nested = StructType.fromJson({"fields": [_nullable(path, data_type) for path, _, data_type in parts]})
-        new = self._assigned_rows(
-            rows, old, assigned, values, evolves=evolves, parts=[value.alias(path) for path, value, _ in parts]
-        )
-        return self._stored_changes(new, assigned, nested)
+        rows = self._assigned_rows(new, [value.alias(path) for path, value, _ in parts])
+        return self._stored_changes(rows, new.assigned, nested)
 
-    def _assigned_rows(
-        self,
-        rows: DataFrame,
-        old: Mapping[str, Column],
-        assigned: AssignedColumns,
-        values: Sequence[Column],
-        *,
-        evolves: bool,
-        parts: Sequence[Column] = (),
-    ) -> DataFrame:
+    def _without_parts(self, new: NewRows) -> DataFrame:
+        """The rows in the table's types, analysed once for the check and for the write."""
+        if new.stored is None:
+            new.stored = self._stored_changes(self._assigned_rows(new), new.assigned)
+        return new.stored
+
+    def _assigned_rows(self, new: NewRows, parts: Sequence[Column] = ()) -> DataFrame:
         """The table's columns with their new values, the positions of the rows, and `parts`."""
-        types = _types_of(rows, values)
         columns, was = [], self._target.snapshot.schema.to_value()["fields"]
         for field in self.fields:
             name = field["name"]
-            before = old.get(name, F.lit(None))
-            node = assigned.tree.get(name)
-            _check_structs(name, field["type"], node, types, evolves)
-            own = field_of(was, name) if name in old else None
+            before = new.old.get(name, F.lit(None))
+            node = new.assigned.tree.get(name)
+            _check_structs(name, field["type"], node, new.types, new.evolves)
+            own = field_of(was, name) if name in new.old else None
             of_old = None if own is None else own["type"]
-            after = before if node is None else _assigned(before, of_old, field["type"], node, values)
+            after = before if node is None else _assigned(before, of_old, field["type"], node, new.values)
             columns.append(after.alias(name))
         beside = [F.col(FILE), F.col(ROW)] + ([F.col(ROW_ID)] if self.stored_ids else [])
-        return rows.select(*columns, *beside, *parts)
+        return new.rows.select(*columns, *beside, *parts)
 
     def _stored_changes(self, new: DataFrame, assigned: AssignedColumns, beside: StructType | None = None) -> DataFrame:
         """Converts changed rows to the types of the table, without the columns that are generated
@@ -441,11 +455,6 @@ def _assigned(old: Column, was: Any, data_type: Any, node: Node, values: Sequenc
             parts.append(part.alias(field["name"]))
     made = F.struct(*parts)
     return made if node.null_if is None else F.when(~(values[node.null_if] & old.isNull()), made)
-
-
-def _types_of(rows: DataFrame, values: Sequence[Column]) -> list[Any]:
-    """The types of values in rows, as JSON values."""
-    return [field.dataType.jsonValue() for field in rows.select(*values).schema.fields]
 
 
 def _nullable(name: str, data_type: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
 from deltaplane.spark.dml.rewriting import (
     ACT,
     Expression,
+    NewRows,
     SparkTarget,
     Work,
     column,
@@ -53,16 +54,15 @@ def update(
             old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
             # Checks before the first job, as delta-spark's analysis does, even if no row matches
             # the condition.
+            new = NewRows(rows, old, assigned, new_values)
             with row_expressions("a new value"):
-                valued = rows.select(*new_values)
-                refuse_row_sets(valued, rows, "a new value")
-                refuse_chance(valued, "a new value")
-            work.check(work.without_ids(rows, old, assigned, new_values))
+                refuse_row_sets(new.valued, rows, "a new value")
+                refuse_chance(new.valued, "a new value")
+            work.check(work.without_ids(new))
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
-            new = work.changed(rows, old, assigned, new_values)
             if not counts:
                 return None
-            written = work.write([new], "update_postimage")
+            written = work.write([work.changed(new)], "update_postimage")
         finally:
             rows.unpersist()
         return job.commit({**job.finish(), "numUpdatedRows": written})

@@ -355,9 +355,20 @@ _QUERIES = (
         r"the default of `(?P<colName>[^`]*)` can't be declared: no column is called",
     ),
     Known(
+        "EXCEED_LIMIT_LENGTH",
+        InvalidArgumentError,
+        r"the default of `[^`]*` can't be declared: `[^`]*` has no value as (?:var)?char\((?P<limit>\d+)\): it is longer",
+    ),
+    Known(
         "INVALID_DEFAULT_VALUE.DATA_TYPE",
         InvalidArgumentError,
         r"the default of `(?P<colName>[^`]*)` can't be declared: `(?P<defaultValue>[^`]*)` has no value as (?P<expectedType>\w+)",
+    ),
+    Known(
+        "INVALID_DEFAULT_VALUE.DATA_TYPE",
+        InvalidArgumentError,
+        r"the default of `(?P<colName>[^`]*)` can't be declared: `(?P<defaultValue>[^`]*)` is (?P<actualType>.*), "
+        r"which doesn't go into (?P<expectedType>\w+)",
     ),
     Known(
         "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED",

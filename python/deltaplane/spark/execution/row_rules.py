@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
+from deltaplane.commands.column_defaults import default_text
 from deltaplane.commands.row_rules import RowRules, violation
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark.jvm.schema import quoted
@@ -48,9 +49,10 @@ def ruled(
     if not rules:
         return df, None
     fields = {f.name: f for f in relaxed(rules.schema).fields}
+    types = {f.name: f.data_type for f in rules.schema.fields}
     try:
         for name, sql in rules.defaults:
-            df = df.withColumn(name, F.expr(sql).cast(fields[name].dataType))
+            df = df.withColumn(name, F.expr(default_text(sql, types[name])).cast(fields[name].dataType))
         # Identity columns are excluded, since their values are allocated when the files are
         # written.
         absent = {column for column, _ in rules.generated}

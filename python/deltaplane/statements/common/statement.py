@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from deltaplane.commands.column_defaults import default_text
 from deltaplane.commands.duckdb_engine import Memory
 from deltaplane.commands.rewriting import Settings
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -234,8 +235,9 @@ def listed(name: str, values: Sequence[str]) -> pa.Table:
 
 
 def default_of(field: Field) -> str:
-    """The text of a column's default; NULL without a default."""
-    return str(field.metadata.get("CURRENT_DEFAULT", "NULL"))
+    """The text of a column's default, in the column's type; NULL without a default."""
+    sql = field.metadata.get("CURRENT_DEFAULT")
+    return "NULL" if sql is None else default_text(str(sql), field.type.to_value())
 
 
 def field_named(table: DeltaTable, column: str) -> Field:

@@ -133,7 +133,13 @@ def _nested(cursor: Grammar, word: str) -> SqlType:
         made = ArrayType(parts[0].type)
         text = f"array<{parts[0].text}>"
     elif word == "map":
+        token = cursor.at
         key = column_type(cursor)
+        if key.type == PrimitiveType("void"):
+            cursor.wrong(
+                "expected a type for the keys of a map: keys are never null, so that VOID has none",
+                cursor.tokens[token].start,
+            )
         cursor.expect(",")
         parts = [key, column_type(cursor)]
         made = MapType(key.type, parts[1].type)
