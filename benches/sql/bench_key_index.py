@@ -35,10 +35,11 @@ def keys(file: int, rows: int) -> pa.Array:
 
 
 def part(file: int, rows: int) -> pa.Table:
-    """The rows of a file: the key, and 100 bytes that compress to about half."""
-    numbers = np.random.default_rng(file + 1_000_000).integers(0, 1 << 30, (6, rows))
-    names = ["a", "b", "c", "d", "e", "f"]
-    return pa.table({"user_id": keys(file, rows), **dict(zip(names, map(pa.array, numbers), strict=True))})
+    """The rows of a file: the key, a number, and random values that don't compress, 150 bytes in
+    all."""
+    random = np.random.default_rng(file + 1_000_000)
+    values = {f"v{n}": pa.array(random.random(rows)) for n in range(15)}
+    return pa.table({"user_id": keys(file, rows), "a": pa.array(random.integers(0, 1 << 60, rows)), **values})
 
 
 def parts(files: int, rows: int) -> Iterator[pa.Table]:
