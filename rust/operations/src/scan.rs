@@ -92,6 +92,20 @@ pub fn bind_expr(state: &TableState, expr: &Expr) -> Result<(Predicate, Arc<Prun
     Ok((predicate, Arc::new(pruner)))
 }
 
+/// Of the first `most_files` files that may hold a matching row: the number of row groups, and of
+/// those that may hold one.
+///
+/// # Errors
+/// As of [`Scan::new`] and [`Scan::row_groups`].
+pub async fn row_groups(snapshot: &Snapshot, predicate: Option<&Expr>, most_files: usize) -> Result<(usize, usize)> {
+    let request = ScanRequest {
+        predicate: predicate.cloned(),
+        ..ScanRequest::default()
+    };
+    let counted = Scan::new(snapshot, request)?.row_groups(most_files).await?;
+    Ok((counted.all, counted.selected))
+}
+
 /// What a plan of a version with a condition reads; without one, of a plan of all files.
 ///
 /// # Errors

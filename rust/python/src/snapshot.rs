@@ -248,16 +248,9 @@ impl Snapshot {
         block_on(scan::explain(&self.inner, expr(predicate))).map(Record)
     }
 
-    /// Of the first files that may hold a matching row: how many row groups they have, and how many
-    /// of these may hold one.
-    #[pyo3(signature = (predicate, most_files))]
+    /// Of the first files that may hold a matching row: all row groups, and those that may hold one.
     fn row_groups(&self, predicate: Option<&Predicate>, most_files: usize) -> Result<(usize, usize)> {
-        let request = ScanRequest {
-            predicate: expr(predicate).cloned(),
-            ..ScanRequest::default()
-        };
-        let counted = block_on(Rows::new(&self.inner, request)?.row_groups(most_files))?;
-        Ok((counted.all, counted.selected))
+        block_on(scan::row_groups(&self.inner, expr(predicate), most_files))
     }
 
     fn deletion_vectors(&self) -> ArrowStream {
@@ -289,9 +282,8 @@ impl Snapshot {
         block_on(key_index::drop_index(&self.inner))
     }
 
-    /// `members` are a column, a stream of values, and whether it may be null: only rows are shown
-    /// that hold one of the values there. Values of some types aren't looked up; they leave nothing
-    /// out.
+    /// `members` are a column, a stream of values, and whether it may be null: only rows with one of
+    /// the values are returned. Values of some types aren't looked up and leave out no row.
     #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false, members = None))]
     fn scan(
         &self,
@@ -312,9 +304,8 @@ impl Snapshot {
         Rows::new(&self.inner, request).map(Scan::from)
     }
 
-    /// Rows of a version that other files than those of another version hold, or that only its
-    /// deletion vectors leave: what is new in this version since `base`, or with `gone` what went.
-    /// Both come as this version's columns.
+    /// Rows that this version has and `base` may lack, or with `gone` the reverse: those of other
+    /// files or deletion vectors. Both come as this version's columns.
     fn unlike(&self, base: &Snapshot, columns: Vec<String>, gone: bool) -> Result<Scan> {
         let (holder, other) = if gone { (base, self) } else { (self, base) };
         let others = block_on(FileSet::of(&other.inner))?;

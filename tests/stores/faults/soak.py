@@ -1,9 +1,8 @@
 """Writers, a merger, readers and a streaming reader on one table behind a store that fails at
-random, and killed processes. `python -m stores.faults.soak [--overwriting|--spark] SECONDS SEED
-[LIBRARY]`, in the directory `tests`, runs one; `--proof` writes docs/reliability/soak.json. At the
-end, without faults, acknowledged rows are there once, no row twice, failed writes as a whole or not
-at all. The stream has delivered every row once. `--overwriting` plants a store that overwrites
-commits; `--spark` adds a streaming query of Spark, whose second table has every row once.
+random, and killed processes; `soak` says what is judged. `python -m stores.faults.soak
+[--overwriting|--spark] SECONDS SEED [LIBRARY]`, in the directory `tests`, runs one; `--proof`
+writes docs/reliability/soak.json. `--overwriting` plants a store that overwrites commits;
+`--spark` adds a streaming query of Spark, whose second table must have every row once.
 """
 
 from __future__ import annotations
@@ -263,8 +262,10 @@ def soak(
     overwrites: bool = False,
     with_spark: bool = False,
 ) -> Score:
-    """Runs all roles for a time, kills a writer now and then, and judges the table. With
-    `overwrites` the store has the planted fault; `with_spark` adds a query of Spark."""
+    """Runs all roles for a time, kills a writer now and then, and judges the table without faults:
+    acknowledged rows are there once, no row twice, failed writes as a whole or not at all, and the
+    stream has delivered every row once. With `overwrites` the store has the planted fault;
+    `with_spark` adds a query of Spark."""
     from deltaplane import DeltaTable, write_deltalake
 
     roles = (*ROLES[library], *(["query"] if with_spark else []))

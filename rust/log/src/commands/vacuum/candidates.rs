@@ -99,12 +99,13 @@ pub(crate) struct Expired {
 }
 
 impl Expired {
-    /// From the table's tombstones, and from the commits since the last vacuum.
-    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
+    /// From the table's tombstones, and from the commits after `last`, the version up to which the
+    /// last vacuum processed the log.
+    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64, last: Option<u64>) -> Result<Self> {
         let mut keys = Keys::new(snapshot.store());
         let expired = |batch: RecordBatch| removed_before(&batch, cutoff_ms);
         let tombstones = snapshot.tombstones_as(i64::MIN, &[], &expired);
-        let (tombstones, commits) = futures::try_join!(tombstones, CommitsSinceNote::find(snapshot.store()))?;
+        let (tombstones, commits) = futures::try_join!(tombstones, CommitsSinceNote::find(snapshot.store(), last))?;
         for paths in tombstones {
             for path in paths {
                 keys.take_decoded(&path)?;
@@ -137,8 +138,7 @@ struct CommitsSinceNote {
 }
 
 impl CommitsSinceNote {
-    async fn find(store: &Store) -> Result<Self> {
-        let last = read_note(store).await?;
+    async fn find(store: &Store, last: Option<u64>) -> Result<Self> {
         let names = commits(list_from(store, last.map_or(0, |v| v + 1)).await?);
         Ok(CommitsSinceNote { last, names })
     }
@@ -225,7 +225,7 @@ async fn present(store: &Store, keys: Vec<String>) -> Result<Vec<ObjectInfo>> {
 }
 
 /// The version up to which the log was processed; delta-spark writes the same note.
-async fn read_note(store: &Store) -> Result<Option<u64>> {
+pub(crate) async fn read_note(store: &Store) -> Result<Option<u64>> {
     let text = match store.read(&format!("{LOG_DIR}/{LAST_VACUUM}")).await {
         Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
         text => text?,

@@ -21,7 +21,7 @@ use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
 use crate::write::request::CommitRequest;
 use crate::{Snapshot, now_ms};
-use candidates::{Expired, Listing, listed, write_note};
+use candidates::{Expired, Listing, listed, read_note, write_note};
 use retained::RetainedFiles;
 use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
@@ -142,23 +142,30 @@ async fn run(
     delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<Vacuumed> {
+    let looks_by_log = request.lite && inventory.is_none();
     let listing = async {
         match request.lite || inventory.is_some() {
             true => None,
             false => Some(Listing::begin(store).await),
         }
     };
+    let last = async {
+        match looks_by_log {
+            true => read_note(store).await,
+            false => Ok(None),
+        }
+    };
     // A file that a commit adds after it was listed is known to the version that is opened later,
     // or is younger than the retention.
-    let (base, listing) = futures::join!(Snapshot::open(store, None), listing);
+    let (base, listing, last) = futures::join!(Snapshot::open(store, None), listing, last);
     let base = base?;
     base.state().check_write()?;
     base.state().check_properties()?;
     let retention_ms = retention(&base, request)?;
     let cutoff_ms = now_ms().saturating_sub(retention_ms);
     let expired = async {
-        match request.lite && inventory.is_none() {
-            true => Expired::of(&base, cutoff_ms).await.map(Some),
+        match looks_by_log {
+            true => Expired::of(&base, cutoff_ms, last?).await.map(Some),
             false => Ok(None),
         }
     };
