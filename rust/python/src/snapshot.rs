@@ -248,7 +248,7 @@ impl Snapshot {
         block_on(scan::explain(&self.inner, expr(predicate))).map(Record)
     }
 
-    /// Of the first files that may hold a matching row: all row groups, and those that may hold one.
+    /// All row groups of the first files that may match, and the number of those that may match.
     fn row_groups(&self, predicate: Option<&Predicate>, most_files: usize) -> Result<(usize, usize)> {
         block_on(scan::row_groups(&self.inner, expr(predicate), most_files))
     }
@@ -282,8 +282,8 @@ impl Snapshot {
         block_on(key_index::drop_index(&self.inner))
     }
 
-    /// `members` are a column, a stream of values, and whether it may be null: only rows with one of
-    /// the values are returned. Values of some types aren't looked up and leave out no row.
+    /// `members` are a column, a stream of values, and whether it may be null: only rows with one
+    /// of the values are returned. Values of some types aren't looked up and leave out no row.
     #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false, members = None))]
     fn scan(
         &self,
