@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_request_and_result_is_a_struct_and_those_of_one_name_have_the_same_fields() {
-        assert_eq!(shapes().count(), 15 + 28 + 7);
+        assert_eq!(shapes().count(), 16 + 28 + 8);
         let by_name = requests_and_results();
         for shape in shapes() {
             assert_eq!(by_name.get(shape.name), Some(&shape.fields), "{}", shape.name);
