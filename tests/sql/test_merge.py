@@ -75,11 +75,11 @@ def clauses(recorder: Recorder, path: str, text: str) -> list[tuple[str, tuple[A
         ),
         (
             "WHEN MATCHED THEN UPDATE SET t.v = DEFAULT, s.x = DEFAULT",
-            [("when_matched_update", ({"v": "7", "s.x": "NULL"}, None), {})],
+            [("when_matched_update", ({"v": "CAST((7) AS long)", "s.x": "NULL"}, None), {})],
         ),
         (
             "WHEN NOT MATCHED THEN INSERT (k, t.v) VALUES (upper(s.k), DEFAULT)",
-            [("when_not_matched_insert", ({"k": "upper(s.k)", "v": "7"}, None), {})],
+            [("when_not_matched_insert", ({"k": "upper(s.k)", "v": "CAST((7) AS long)"}, None), {})],
         ),
         ("WHEN NOT MATCHED BY TARGET AND s.k > 'a' THEN INSERT *", [("when_not_matched_insert_all", ("s.k > 'a'",), {"except_cols": None})]),
         ("WHEN NOT MATCHED THEN INSERT * EXCEPT (s)", [("when_not_matched_insert_all", (None,), {"except_cols": ["s"]})]),

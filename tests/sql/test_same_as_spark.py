@@ -130,7 +130,8 @@ def test_what_spark_refuses_is_refused(views: SparkSession, paths: dict[str, str
     with pytest.raises((PySparkException, Py4JError)):
         views.sql(query).toArrow()
     with pytest.raises(DeltaError):
-        deltaplane.sql(query, tables=paths)
+        # A row after the first batch may be the one that fails.
+        deltaplane.sql(query, tables=paths).to_arrow()
 
 
 @pytest.mark.spark

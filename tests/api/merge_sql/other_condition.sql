@@ -14,7 +14,7 @@ INSERT INTO matched SELECT *
   FROM (SELECT c0 AS c0, c1 AS c1, c2 AS f, c3 AS r
   FROM given) t
   JOIN (SELECT rowid AS sid, *
-  FROM source) s ON ((t.c0 = s.c0)) AND ((s.c2 = 'b')) AND ((t.c1 > CAST(CAST('5' AS INTEGER) AS BIGINT))) AND (CASE WHEN NOT ((t.c0 = s.c0)) THEN false WHEN NOT ((t.c1 < (s.c1 - CAST(CAST('0' AS INTEGER) AS BIGINT)))) THEN false WHEN NOT ((s.c2 = 'b')) THEN false ELSE ((t.c0 = s.c0) AND (t.c1 < (s.c1 - CAST(CAST('0' AS INTEGER) AS BIGINT))) AND (s.c2 = 'b') AND (t.c1 > CAST(CAST('5' AS INTEGER) AS BIGINT))) END))
+  FROM source) s ON ((t.c0 = s.c0)) AND ((t.c1 < (s.c1 - CAST(CAST('0' AS INTEGER) AS BIGINT)))) AND ((s.c2 = 'b')) AND ((t.c1 > CAST(CAST('5' AS INTEGER) AS BIGINT))))
   WHERE act IS NOT NULL;
 SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine)
   FROM (SELECT false AS fine

@@ -62,10 +62,15 @@ impl Listing {
         store: &Store,
         partition_columns: &[String],
     ) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
-        let first = stream::iter(self.first).map(Ok);
         let Some(rest) = self.rest else {
-            return Ok(first.boxed());
+            let visible = self
+                .first
+                .into_iter()
+                .filter(|o| !paths::is_hidden(&o.key, partition_columns));
+            let visible: Vec<_> = visible.map(Ok).collect();
+            return Ok(stream::iter(visible).boxed());
         };
+        let first = stream::iter(self.first).map(Ok);
         // Only partitions make directories by which to divide the work.
         let level = match partition_columns.is_empty() {
             true => None,
