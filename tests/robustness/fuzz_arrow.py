@@ -184,23 +184,30 @@ def plain(value: Any) -> Any:
 
 
 def without_void(t: pa.DataType) -> bool:
-    """Whether a table supports the type: void isn't allowed inside lists and maps, or in structs of
-    nothing else."""
+    """Whether a table supports the type: void isn't allowed at any depth of lists and maps, or in
+    structs of nothing else."""
     if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
         return without_void(t.value_type)
-    inner = [t.field(i).type for i in range(t.num_fields)]
-    if pa.types.is_map(t):
-        inner = [t.key_type, t.item_type]
-    voids = [_is_void(i) for i in inner]
+    inner = _inner(t)
     if pa.types.is_struct(t):
-        return not all(voids) and all(without_void(i) for i in inner if not _is_void(i))
-    return not any(voids) and all(map(without_void, inner))
+        return not all(map(_is_void, inner)) and all(without_void(i) for i in inner if not _is_void(i))
+    return not any(map(_has_void, inner))
+
+
+def _inner(t: pa.DataType) -> list[pa.DataType]:
+    return [t.key_type, t.item_type] if pa.types.is_map(t) else [t.field(i).type for i in range(t.num_fields)]
 
 
 def _is_void(t: pa.DataType) -> bool:
     if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
         return _is_void(t.value_type)
     return pa.types.is_null(t)
+
+
+def _has_void(t: pa.DataType) -> bool:
+    if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
+        return _has_void(t.value_type)
+    return pa.types.is_null(t) or any(map(_has_void, _inner(t)))
 
 
 def _rows(column: Any) -> Values:
