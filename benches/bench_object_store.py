@@ -338,17 +338,14 @@ _FOLDERS: list[Path] = []
 
 def _session(store: RemoteStore, scratch: Path) -> Any:
     """The process's session, with S3A behind the proxy."""
+    from stores.on_spark.hadoop_aws import hadoops
+
     _FOLDERS.append(scratch)
     jars = ":".join(map(str, sorted((TESTS.parent / ".cache" / "hadoop-aws").glob("*.jar"))))
     settings = {
         **sparks.ENGINES[SPARK].settings(),
         "spark.driver.extraClassPath": jars,
-        "spark.hadoop.fs.s3a.endpoint": store.options["AWS_ENDPOINT_URL"].removeprefix("http://"),
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-        "spark.hadoop.fs.s3a.access.key": store.options["AWS_ACCESS_KEY_ID"],
-        "spark.hadoop.fs.s3a.secret.key": store.options["AWS_SECRET_ACCESS_KEY"],
+        **hadoops(store.options),
     }
     return _session_of_process(json.dumps(settings), str(_FOLDERS[0]))
 

@@ -8,21 +8,18 @@ same rows, also by the embedded engine (P107).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 import deltaplane
 from deltaplane import DeltaTable
 from deltaplane import spark as dp
 from deltaplane.exceptions import DeltaError
-from interop.commands.test_random_statements import rows
-from interop.delta_spark import DeltaSpark, DeltaSparkError
+from interop.commands.outcomes import ours, rows, theirs
+from interop.delta_spark import DeltaSpark
 from interop.same import assert_same
 from interop.verifier import verify
 
@@ -58,25 +55,6 @@ def enabled(spark: SparkSession) -> Iterator[None]:
     dp.enable(spark)
     yield
     dp.disable(spark)
-
-
-def ours(spark: SparkSession, statement: str) -> str | None:
-    """Runs a statement; returns None, or the condition of its refusal."""
-    try:
-        spark.sql(statement).collect()
-    except (PySparkException, Py4JJavaError) as e:
-        return str(getattr(e, "getCondition", lambda: None)() or e)
-    return None
-
-
-def theirs(delta_spark: DeltaSpark, statement: str) -> str | None:
-    """As `ours` by delta-spark; an error without a condition is its text."""
-    try:
-        delta_spark.execute(statement)
-    except DeltaSparkError as e:
-        named = re.search(r"\[([A-Z][A-Z_0-9.]*)\]", str(e))
-        return named.group(1) if named else str(e)
-    return None
 
 
 def taken_here() -> dict[tuple[str, str], bool]:

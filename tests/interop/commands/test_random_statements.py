@@ -8,21 +8,16 @@ seed.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 from deltaplane import DeltaTable
 from deltaplane import spark as dp
-from deltaplane.spark.jvm.schema import LENGTHS
+from interop.commands.outcomes import ours, rows, theirs
 from interop.commands.random_statements import random_sequence
-from interop.delta_spark import DeltaSpark, DeltaSparkError
+from interop.delta_spark import DeltaSpark
 from interop.same import assert_same
 from interop.verifier import verify
 
@@ -45,25 +40,6 @@ def enabled(spark: SparkSession) -> Iterator[None]:
     dp.disable(spark)
 
 
-def ours(spark: SparkSession, statement: str) -> str | None:
-    """Runs a statement; returns None, or the condition of its refusal."""
-    try:
-        spark.sql(statement).collect()
-    except (PySparkException, Py4JJavaError) as e:
-        return str(getattr(e, "getCondition", lambda: None)() or e)
-    return None
-
-
-def theirs(delta_spark: DeltaSpark, statement: str) -> str | None:
-    """As `ours` by delta-spark; an error without a condition is its text."""
-    try:
-        delta_spark.execute(statement)
-    except DeltaSparkError as e:
-        named = re.search(r"\[([A-Z][A-Z_0-9.]*)\]", str(e))
-        return named.group(1) if named else str(e)
-    return None
-
-
 def schema(path: str) -> Any:
     """A table's columns with everything but the random parts of their metadata."""
 
@@ -73,19 +49,6 @@ def schema(path: str) -> Any:
         return [plain(item) for item in value] if isinstance(value, list) else value
 
     return plain(DeltaTable(path).schema().to_value())
-
-
-def rows(path: str) -> pa.Table:
-    """A table's rows. Values of char(n) are padded, as Spark reads them: INSERT BY NAME stores them
-    as they are, and a command that writes such a row again pads them, which the engines do to
-    different rows."""
-    table = DeltaTable(path)
-    read = table.to_pyarrow_table()
-    for i, field in enumerate(table.schema().fields):
-        if length := re.fullmatch(r"char\((\d+)\)", str(field.metadata.get(LENGTHS, ""))):
-            padded = pc.utf8_rpad(read.column(field.name), int(length[1]))
-            read = read.set_column(i, field.name, padded)
-    return read
 
 
 def test_random_statements_leave_what_delta_sparks_do(

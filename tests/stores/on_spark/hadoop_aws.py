@@ -40,14 +40,20 @@ def hadoop_aws_jars() -> list[Path]:
     return jars
 
 
-def hadoops(options: Mapping[str, str]) -> dict[str, str]:
-    """A store's options as Hadoop's settings: the address without a scheme, as Hadoop's page writes
-    it."""
+def address(endpoint: str) -> dict[str, str]:
+    """An endpoint as Hadoop's settings: without a scheme, as Hadoop's page writes it."""
     return {
-        "spark.hadoop.fs.s3a.endpoint": options["AWS_ENDPOINT_URL"].removeprefix("http://"),
+        "spark.hadoop.fs.s3a.endpoint": endpoint.removeprefix("http://"),
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+    }
+
+
+def hadoops(options: Mapping[str, str]) -> dict[str, str]:
+    """A store's options as Hadoop's settings."""
+    return {
+        **address(options["AWS_ENDPOINT_URL"]),
         "spark.hadoop.fs.s3a.access.key": options["AWS_ACCESS_KEY_ID"],
         "spark.hadoop.fs.s3a.secret.key": options["AWS_SECRET_ACCESS_KEY"],
     }

@@ -16,7 +16,7 @@ import pytest
 
 from stores.forwarding import Answer, Request, forwarding
 from stores.on_spark.driving import run_driver
-from stores.on_spark.hadoop_aws import hadoop_aws_jars
+from stores.on_spark.hadoop_aws import address, hadoop_aws_jars
 
 if TYPE_CHECKING:
     from tests.conftest import S3Server
@@ -45,10 +45,7 @@ def driven(place: Path, endpoint: str, base: str, settings: dict[str, str], **as
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.driver.extraClassPath": ":".join(map(str, hadoop_aws_jars())),
-        "spark.hadoop.fs.s3a.endpoint": endpoint.removeprefix("http://"),
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        **address(endpoint),
         **settings,
     }
     lake = base.replace("s3://", "s3a://") + "/lake"

@@ -40,7 +40,7 @@ impl RowGroups {
         Ok(RowGroups { all, selected })
     }
 
-    /// The row groups of this file and of others.
+    /// Adds the counts of other files to those of this one.
     pub(super) fn with(self, others: RowGroups) -> RowGroups {
         RowGroups {
             all: self.all + others.all,

@@ -109,6 +109,7 @@ pub(super) fn make_sound(close: &mut ColumnCloseResult) {
 }
 
 /// Adds all of these values if the filter has one of them, or in any case.
+// The values are zeros and NaN, which a float has as well.
 #[allow(clippy::cast_possible_truncation)]
 fn add_equals(filter: &mut Sbbf, double: bool, values: &[f64], always: bool) {
     let has = |v: &f64| match double {

@@ -51,6 +51,7 @@ pub(super) fn stored_forms(value: &LookupValue, stored: &ArrowType, column: &Col
         }
         (ArrowType::Float32, Physical::FLOAT, V::Float(v)) => floats(*v),
         (ArrowType::Float32, Physical::FLOAT, V::Double(v)) => {
+            // A value that changes is noticed by the comparison.
             #[allow(clippy::cast_possible_truncation)]
             let narrow = *v as f32;
             (f64::from(narrow) == *v).then(|| floats(narrow)).flatten()
