@@ -2,6 +2,7 @@
 //! rows between two offsets. Reads the commits between them, and for a starting version its file
 //! list, but no rows.
 
+pub(crate) mod ahead;
 pub(crate) mod columns;
 pub(crate) mod offset;
 pub(crate) mod starting_files;
@@ -14,20 +15,20 @@ use deltaplane_protocol::changes::{self, FileChange};
 use deltaplane_protocol::features::View;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
-use deltaplane_protocol::segment::LogName;
+use deltaplane_protocol::segment::{LogName, monotone_times};
 use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::tail::{TailRules, new_files};
 use deltaplane_store::Store;
-use futures::TryStreamExt;
+use futures::lock::Mutex as AsyncMutex;
 use regex::Regex;
 use serde::Deserialize;
 
-use crate::commit::reader;
-use crate::commit::reader::{Commit, FileLines};
+use crate::commit::reader::Commit;
+use crate::follow::ahead::{Ahead, Passed};
 use crate::follow::columns::TrackedColumns;
 use crate::follow::offset::{TailLimits, TailOffset, Taken, place};
 use crate::follow::starting_files::{SnapshotFiles, slim};
-use crate::history::changes::CommittedChange;
+use crate::history::changes::{CommittedChange, metadata_at, metadata_in};
 use crate::history::{commits, moment, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
@@ -105,6 +106,8 @@ pub struct Tail {
     reading: Snapshot,
     newest: Mutex<Snapshot>,
     starting: Mutex<Option<Arc<SnapshotFiles>>>,
+    ahead: AsyncMutex<Ahead>,
+    passed: AsyncMutex<Passed>,
     exclude: Option<Regex>,
     request: TailRequest,
 }
@@ -129,6 +132,8 @@ impl Tail {
             newest: Mutex::new(newest),
             reading,
             starting: Mutex::new(None),
+            ahead: AsyncMutex::default(),
+            passed: AsyncMutex::default(),
             exclude,
             request,
         })
@@ -222,27 +227,39 @@ impl Tail {
 
     async fn find_end(&self, start: &TailOffset, limits: TailLimits, until: Option<u64>) -> Result<TailOffset> {
         self.check_table(start)?;
-        let newest = self.newest().await?.version();
-        let last = until.map_or(newest, |until| until.min(newest));
-        if start.version > newest + 1 {
-            return Ok(start.clone());
-        }
+        let before = |end: u64| until.map_or(end, |until| end.min(until.saturating_add(1)));
         let mut taken = Taken::default();
         let mut offset = start.clone();
         if offset.is_starting_version {
+            self.newest().await?;
             offset = self.end_in_snapshot(offset, limits, &mut taken).await?;
             if offset.is_starting_version {
                 return Ok(offset);
             }
             taken.version();
         }
-        if self.has_no_news(&offset, last + 1) {
-            return Ok(offset);
-        }
-        let mut wanted = self.commits(offset.version, last + 1).await?;
-        while !taken.ends(limits)
-            && let Some(commit) = wanted.try_next().await?
-        {
+        // Commits that are known to follow are taken before the newest version is asked for.
+        let mut end = before(self.ahead.lock().await.end_from(offset.version));
+        let mut is_newest = false;
+        while !taken.ends(limits) {
+            if offset.version >= end && !is_newest {
+                let newest_end = self.newest().await?.version() + 1;
+                if offset.version > newest_end {
+                    return Ok(offset);
+                }
+                (end, is_newest) = (before(newest_end), true);
+                if offset.version >= end && !self.has_no_news(&offset, end) {
+                    self.commit_names(offset.version, end).await?;
+                }
+            }
+            let Some(commit) = self.next_commit(offset.version, end).await? else {
+                if is_newest {
+                    break;
+                } else {
+                    end = offset.version;
+                    continue;
+                };
+            };
             let version = commit.version();
             if self.changed(&commit)?.is_some() {
                 return Ok(offset);
@@ -267,6 +284,22 @@ impl Tail {
             offset = offset.behind(version);
         }
         Ok(offset)
+    }
+
+    /// The first commit from a version on and before `end`, if there is one.
+    async fn next_commit(&self, version: u64, end: u64) -> Result<Option<Arc<Commit>>> {
+        if version >= end {
+            return Ok(None);
+        }
+        let mut ahead = self.ahead.lock().await;
+        if let Some(known) = ahead.in_memory(version) {
+            return Ok(Some(known));
+        }
+        if !ahead.continues_at(version) {
+            let names = self.commit_names(version, end).await?;
+            ahead.list(&self.store, names);
+        }
+        ahead.read_next().await
     }
 
     /// Whether an offset is at the end of the log, which then isn't listed. A listing would show
@@ -317,9 +350,10 @@ impl Tail {
         if offset.version > end || self.has_no_news(offset, end) {
             return Ok(None);
         }
-        let mut wanted = self.commits(offset.version, end).await?;
         let mut columns: Option<TrackedColumns> = None;
-        while let Some(commit) = wanted.try_next().await? {
+        let mut version = offset.version;
+        while let Some(commit) = self.next_commit(version, end).await? {
+            version = commit.version() + 1;
             let next = match &columns {
                 None => self.changed(&commit)?,
                 Some(columns) => columns.after(&commit)?,
@@ -374,8 +408,9 @@ impl Tail {
         self.check_table(start)?;
         self.check_table(end)?;
         let mut files = self.snapshot_files(start, end).await?;
-        let mut wanted = self.commits(start.first_commit(), end.commits_end()).await?;
-        while let Some(commit) = wanted.try_next().await? {
+        let mut version = start.first_commit();
+        while let Some(commit) = self.next_commit(version, end.commits_end()).await? {
+            version = commit.version() + 1;
             let index = |index_in: &TailOffset, other: u64| match index_in.version == commit.version()
                 && !index_in.is_starting_version
             {
@@ -433,11 +468,34 @@ impl Tail {
             let files = self.snapshot_files(start, end).await?;
             changes = files.into_iter().map(inserted).collect::<Result<_>>()?;
         }
-        let names = self.commit_names(start.first_commit(), end.commits_end()).await?;
-        if let (Some(first), Some(last)) = (names.first(), names.last()) {
-            let recorded = self.reading.changes_between(first.version, last.version).await?;
-            changes.extend(recorded.into_iter().filter(|c| self.wants_path(&c.file.path)));
+        let mut commits = Vec::new();
+        let mut version = start.first_commit();
+        while let Some(commit) = self.next_commit(version, end.commits_end()).await? {
+            version = commit.version() + 1;
+            commits.push(commit);
         }
+        let recorded = self.recorded_changes(&commits).await?;
+        changes.extend(recorded.into_iter().filter(|c| self.wants_path(&c.file.path)));
+        Ok(changes)
+    }
+
+    /// The changes that consecutive commits recorded. What the log before them tells is kept for
+    /// the commits that follow.
+    async fn recorded_changes(&self, read: &[Arc<Commit>]) -> Result<Vec<CommittedChange>> {
+        let (Some(first), Some(last)) = (read.first(), read.last()) else {
+            return Ok(Vec::new());
+        };
+        let mut passed = self.passed.lock().await;
+        if passed.times.last().is_none_or(|(version, _)| *version < last.version()) {
+            passed.times = monotone_times(&commits(list_from(&self.store, 0).await?));
+        }
+        let metadata = match (metadata_in(first), passed.metadata_before(first.version())) {
+            (Some(changed), _) => changed.clone(),
+            (None, Some(known)) => known.clone(),
+            (None, None) => metadata_at(&self.store, first.version()).await?,
+        };
+        let (changes, after) = self.reading.changes_of(read, metadata.clone(), &passed.times)?;
+        passed.metadata = [(first.version(), metadata), (last.version() + 1, after)].into();
         Ok(changes)
     }
 
@@ -455,12 +513,6 @@ impl Tail {
         let opened = Arc::new(SnapshotFiles::new(snapshot));
         *self.starting.lock().map_err(broken)? = Some(opened.clone());
         Ok(opened)
-    }
-
-    /// The commits from `first` on and before `end`, in order.
-    async fn commits(&self, first: u64, end: u64) -> Result<futures::stream::BoxStream<'static, Result<Arc<Commit>>>> {
-        let names = self.commit_names(first, end).await?;
-        Ok(reader::stream(&self.store, names, FileLines::Retained))
     }
 
     /// The commits' files; missing ones are an error, or are skipped if that is allowed.
@@ -531,11 +583,7 @@ impl Tail {
     }
 
     fn check_commit(&self, commit: &Commit) -> Result<()> {
-        let changed = commit.state.iter().find_map(|action| match action {
-            Action::Metadata(metadata) => Some(metadata),
-            _ => None,
-        });
-        changed.map_or(Ok(()), |metadata| self.check_columns(metadata, commit.version()))
+        metadata_in(commit).map_or(Ok(()), |metadata| self.check_columns(metadata, commit.version()))
     }
 
     /// Checks that a version has the columns that its rows are shown with.

@@ -78,18 +78,29 @@ impl Snapshot {
         let Some(oldest) = wanted.first() else {
             return Ok(Vec::new());
         };
-        let mut metadata = metadata_at(self.store(), oldest.version).await?;
-        self.check_one_mapping(&metadata, &read)?;
+        let metadata = metadata_at(self.store(), oldest.version).await?;
+        Ok(self.changes_of(&read, metadata, &times)?.0)
+    }
+
+    /// The changes of consecutive commits, and the metadata after them. `metadata` is that after
+    /// the first one; `times` are the times of the log's files, by ascending version.
+    pub(crate) fn changes_of(
+        &self,
+        read: &[Arc<Commit>],
+        mut metadata: Metadata,
+        times: &[(u64, i64)],
+    ) -> Result<(Vec<CommittedChange>, Metadata)> {
+        self.check_one_mapping(&metadata, read)?;
         let partitioned = !self.state().partition_columns().is_empty();
         let mut committed = Vec::new();
-        for commit in &read {
+        for commit in read {
             let version = commit.version();
-            if let Some(new) = commit.state.iter().find_map(as_metadata) {
+            if let Some(new) = metadata_in(commit) {
                 metadata = new.clone();
             }
             self.check_recorded(&metadata, version)?;
-            let file_time = times.iter().find(|(v, _)| *v == version).map_or(0, |(_, t)| *t);
-            let timestamp_ms = time_of(commit, &metadata, file_time)?;
+            let at = times.binary_search_by_key(&version, |(v, _)| *v);
+            let timestamp_ms = time_of(commit, &metadata, at.map_or(0, |index| times[index].1))?;
             let changes = changes::of_commit(&commit.actions()?, partitioned).map_err(|e| e.with_version(version))?;
             committed.extend(changes.into_iter().map(|file| CommittedChange {
                 version,
@@ -97,7 +108,7 @@ impl Snapshot {
                 file,
             }));
         }
-        Ok(committed)
+        Ok((committed, metadata))
     }
 
     /// Checks that column names in files mean the same in all of these commits; `first` is the
@@ -105,7 +116,7 @@ impl Snapshot {
     fn check_one_mapping(&self, first: &Metadata, commits: &[Arc<Commit>]) -> Result<()> {
         let mut before = first;
         for commit in commits {
-            if let Some(new) = commit.state.iter().find_map(as_metadata) {
+            if let Some(new) = metadata_in(commit) {
                 self.check_names(before, Mapping::of(&new.configuration)?, commit.version())?;
                 before = new;
             }
@@ -157,15 +168,16 @@ impl Snapshot {
     }
 }
 
-async fn metadata_at(store: &Store, version: u64) -> Result<Metadata> {
+pub(crate) async fn metadata_at(store: &Store, version: u64) -> Result<Metadata> {
     Ok(Snapshot::open(store, Some(version)).await?.state().metadata().clone())
 }
 
-fn as_metadata(action: &Action) -> Option<&Metadata> {
-    match action {
-        Action::Metadata(m) => Some(m),
+/// The metadata that a commit sets, if it does.
+pub(crate) fn metadata_in(commit: &Commit) -> Option<&Metadata> {
+    commit.state.iter().find_map(|action| match action {
+        Action::Metadata(metadata) => Some(metadata),
         _ => None,
-    }
+    })
 }
 
 /// The in-commit timestamp where it is required (P082, P085), otherwise the file's time.

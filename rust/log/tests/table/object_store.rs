@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::*;
 use crate::counted::{self, Asked};
 use deltaplane_log::{
-    Environment, Tail, TailRequest, now_ms, plan_append_ahead, plan_write_after, plan_write_on, with_environment,
+    Environment, Tail, TailLimits, TailRequest, TailStart, now_ms, plan_append_ahead, plan_write_after, plan_write_on,
+    with_environment,
 };
 use deltaplane_store::finish_background;
 use futures::future::BoxFuture;
@@ -306,5 +307,61 @@ fn a_follower_asks_for_the_next_commit_alone_and_lists_what_is_new() {
         assert_eq!(newest.version(), 6);
         assert_eq!(files(&newest).await, ["a", "b", "c", "d", "e", "f", "g"]);
         assert!(asked.take().contains(&listing()));
+    });
+}
+
+/// A follower that takes one version at a time, and lists its files as a reader does: what it asked
+/// from version 1, which has no files, to the newest.
+async fn asked_to_follow(tail: &Tail, asked: &Asked, changes: bool) -> (u64, Vec<String>) {
+    let one = TailLimits {
+        versions: Some(1),
+        ..TailLimits::default()
+    };
+    let mut offset = tail.start(TailStart::Version(1)).await.unwrap();
+    asked.take();
+    let mut batches = 0;
+    loop {
+        let end = tail.end(&offset, one, None).await.unwrap();
+        if end == offset {
+            return (batches, asked.take());
+        }
+        for _ in 0..2 {
+            let count = match changes {
+                true => tail.changes(&offset, &end).await.unwrap().len(),
+                false => tail.files(&offset, &end).await.unwrap().len(),
+            };
+            assert_eq!(count, usize::from(batches > 0));
+        }
+        offset = end;
+        batches += 1;
+    }
+}
+
+#[test]
+fn a_follower_far_behind_lists_once_and_reads_each_commit_once() {
+    block_on(async {
+        for changes in [false, true] {
+            let (store, others, asked) = stores();
+            append(&others, "first").await;
+            set(&others, json!({"delta.enableChangeDataFeed": "true"})).await;
+            const COMMITS: u64 = 300;
+            for n in 0..COMMITS {
+                append(&others, &format!("f{n}")).await;
+            }
+            let request = TailRequest {
+                changes,
+                ..TailRequest::default()
+            };
+            let tail = Tail::open(&store, request).await.unwrap();
+            let (batches, asked) = asked_to_follow(&tail, &asked, changes).await;
+            assert_eq!(batches, COMMITS + 1);
+            let reads = |version: u64| format!("read {}", commit_key(version));
+            for version in 1..=COMMITS + 1 {
+                let times = asked.iter().filter(|a| **a == reads(version)).count();
+                assert!(times <= 1 + usize::from(changes), "version {version}: {times} times");
+            }
+            let listings = asked.iter().filter(|a| a.starts_with("list")).count();
+            assert!(listings <= 1 + 2 * usize::from(changes), "{listings} listings");
+        }
     });
 }
