@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from support import harness
 from support.harness import Case, Contestant, Task, main, scale_of
 from support.rows import AMOUNT_LIMIT, ROWS, WRITERS, data_files, file_of, in_memory
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CODEC = "zstd"
 
@@ -69,14 +72,25 @@ def deltalake_engine(case: Mapping[str, Any], scratch: Path) -> Task:
 def polars(case: Mapping[str, Any], scratch: Path) -> Task:
     import polars as pl
 
-    path = case["path"]
+    return _lazy(case, lambda: pl.scan_delta(case["path"]))
+
+
+def deltaplane_polars(case: Mapping[str, Any], scratch: Path) -> Task:
+    import deltaplane.polars
+
+    return _lazy(case, lambda: deltaplane.polars.scan(case["path"]))
+
+
+def _lazy(case: Mapping[str, Any], scan: Callable[[], pl.LazyFrame]) -> Task:
+    import polars as pl
+
     conditions = []
     for column, comparison, value in case["filters"]:
         field = pl.col(column)
         conditions.append({">=": field >= value, "<=": field <= value, ">": field > value}[comparison])
 
     def frame() -> pl.LazyFrame:
-        lazy = pl.scan_delta(path)
+        lazy = scan()
         return lazy.filter(*conditions) if conditions else lazy
 
     if case["streamed"]:
@@ -99,6 +113,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "deltalake dataset": deltalake_dataset,
     "deltalake engine": deltalake_engine,
     "Polars scan_delta": polars,
+    "deltaplane.polars": deltaplane_polars,
     "pyarrow, files only": pyarrow,
 }
 

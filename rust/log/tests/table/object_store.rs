@@ -313,7 +313,7 @@ fn a_follower_asks_for_the_next_commit_alone_and_lists_what_is_new() {
 /// A follower that takes one version at a time, and lists its files as a reader does: what it asked
 /// from version 1, which has no files, to the newest.
 async fn asked_to_follow(tail: &Tail, asked: &Asked, changes: bool) -> (u64, Vec<String>) {
-    let one = TailLimits {
+    let limits = TailLimits {
         versions: Some(1),
         ..TailLimits::default()
     };
@@ -321,7 +321,7 @@ async fn asked_to_follow(tail: &Tail, asked: &Asked, changes: bool) -> (u64, Vec
     asked.take();
     let mut batches = 0;
     loop {
-        let end = tail.end(&offset, one, None).await.unwrap();
+        let end = tail.end(&offset, limits, None).await.unwrap();
         if end == offset {
             return (batches, asked.take());
         }
