@@ -291,7 +291,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         };
         return drop.run(base).await;
     }
-    let mut planned = plan(&base, &request.change).await?;
+    let mut planned = plan(&base, &request.change, &request.commit).await?;
     let before = base.state().protocol().clone();
     let mut done = Altered {
         version: None,
@@ -304,7 +304,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         if begins_row_tracking(&base, &planned) {
             let settings = with_settings(Staged::default(), &request.commit);
             base = number_files(store, base, &settings, RowIds::Assigned).await?;
-            planned = plan(&base, &request.change).await?;
+            planned = plan(&base, &request.change, &request.commit).await?;
         }
         let staged = with_settings(planned, &request.commit);
         done.version = Some(commit(store, Some(base), &staged).await?.version);
@@ -313,9 +313,9 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
 }
 
 /// The commit that a change of this version makes.
-async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
+async fn plan(base: &Snapshot, change: &Change, settings: &CommitRequest) -> Result<Staged> {
     base.state().check_write()?;
-    let mut draft = Draft::new(base.state(), domains_of(base).await?);
+    let mut draft = Draft::new(base.state(), domains_of(base).await?, settings);
     apply(&mut draft, change)?;
     lengths::check_notes(base.state().schema(), &draft.schema)?;
     let mut planned = draft.finish()?;
@@ -424,6 +424,7 @@ fn with_settings(planned: Staged, settings: &CommitRequest) -> Staged {
         engine_info: engine_info(settings.engine_info.as_deref()),
         skip_checkpoint: settings.checkpoint == Some(false),
         max_attempts: settings.max_commit_retries.map(|n| n.saturating_add(1)),
+        as_delta_rs: settings.delta_rs.is_some(),
         ..planned
     }
 }

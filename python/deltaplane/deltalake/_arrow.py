@@ -1,0 +1,64 @@
+"""Results as deltalake gives them: objects of arro3, with strings and binaries as views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from arro3.core import RecordBatchReader, Table
+
+__all__ = ["as_arro3_reader", "as_arro3_table", "native_schema", "with_views"]
+
+
+def with_views(schema: pa.Schema) -> pa.Schema:
+    """The schema with strings and binaries at the top level as views."""
+    import pyarrow as pa
+
+    return pa.schema([_viewed(field) for field in schema], metadata=schema.metadata)
+
+
+def _viewed(field: pa.Field) -> pa.Field:
+    import pyarrow as pa
+
+    kinds, kind = pa.types, field.type
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return field.with_type(pa.string_view())
+    if kinds.is_binary(kind) or kinds.is_large_binary(kind):
+        return field.with_type(pa.binary_view())
+    return field
+
+
+def as_arro3_reader(reader: pa.RecordBatchReader, schema: pa.Schema | None = None) -> RecordBatchReader:
+    """A reader of arro3, whose batches have this schema; by default the reader's own with views."""
+    import arro3.core
+    import pyarrow as pa
+
+    wanted = with_views(reader.schema) if schema is None else schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            columns = [cast(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+    return arro3.core.RecordBatchReader.from_arrow(pa.RecordBatchReader.from_batches(wanted, batches()))
+
+
+def cast(column: Any, field: pa.Field) -> Any:
+    """A column in a field's type."""
+    return column if column.type == field.type else column.cast(field.type)
+
+
+def as_arro3_table(table: pa.Table) -> Table:
+    """A table of arro3, in the same types."""
+    import arro3.core
+
+    return arro3.core.Table.from_arrow(table)
+
+
+def native_schema(table: Any) -> pa.Schema:
+    """The columns of a table of this package, with NOT NULL and metadata, as pyarrow has them."""
+    import pyarrow as pa
+
+    return pa.schema(table.schema())

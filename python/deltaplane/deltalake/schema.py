@@ -1,0 +1,19 @@
+"""deltalake's column types."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from deltaplane.deltalake._schema_types import (
+    ArrayType,
+    Field,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    VariantType,
+)
+
+__all__ = ["ArrayType", "Field", "MapType", "PrimitiveType", "Schema", "StructType", "VariantType"]
+
+DataType: TypeAlias = PrimitiveType | MapType | StructType | ArrayType | VariantType
