@@ -111,7 +111,9 @@ def parameters(owner: Any, dotted: str) -> list[tuple[str, str, str]] | None:
         signature = inspect.signature(value)
     except ValueError:
         return None
-    return [(p.name, p.kind.name, "" if p.default is p.empty else repr(p.default)) for p in signature.parameters.values()]
+    return [
+        (p.name, p.kind.name, "" if p.default is p.empty else repr(p.default)) for p in signature.parameters.values()
+    ]
 
 
 @pytest.mark.parametrize(("module", "dotted"), functions())

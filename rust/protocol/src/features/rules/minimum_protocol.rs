@@ -186,6 +186,7 @@ mod tests {
             features: set(features),
             min_reader_version: reader,
             min_writer_version: writer,
+            as_delta_rs: false,
         }
     }
 
@@ -247,6 +248,39 @@ mod tests {
         }
         let preview = protocol(3, 7, Some(&["typeWidening-preview"]), Some(&["typeWidening-preview"]));
         assert_eq!(upgraded(&preview, &ask(&["typeWidening"], None, None)), preview);
+    }
+
+    #[test]
+    fn delta_rs_lists_the_features_in_use() {
+        let as_delta_rs = |features: &[&str], reader, writer| Directives {
+            as_delta_rs: true,
+            ..ask(features, reader, writer)
+        };
+        let base = protocol(1, 2, None, None);
+        let cases = [
+            // Versions are lower bounds and imply no feature.
+            (as_delta_rs(&[], Some(1), Some(5)), protocol(1, 5, None, None)),
+            (as_delta_rs(&[], Some(1), Some(7)), protocol(1, 7, None, Some(&[]))),
+            (as_delta_rs(&[], Some(3), Some(7)), protocol(3, 7, Some(&[]), Some(&[]))),
+            // Features that are asked for are listed alone.
+            (as_delta_rs(&["changeDataFeed"], None, None), protocol(1, 7, None, Some(&["changeDataFeed"]))),
+            (
+                as_delta_rs(&["deletionVectors"], None, None),
+                protocol(3, 7, Some(&["deletionVectors"]), Some(&["deletionVectors"])),
+            ),
+        ];
+        for (asked, expected) in cases {
+            assert_eq!(upgraded(&base, &asked), expected, "{asked:?}");
+        }
+        let feed = [("delta.enableChangeDataFeed", "true")];
+        let new = |asked: &Directives| with(vec![], &feed, |v| protocol_with(None, v, asked)).unwrap();
+        assert_eq!(new(&as_delta_rs(&[], None, None)), protocol(1, 4, None, None));
+        let listed = protocol(1, 7, None, Some(&["changeDataFeed"]));
+        assert_eq!(new(&as_delta_rs(&[], None, Some(7))), listed);
+        // A list keeps what it has.
+        let (rows, both) = (["rowTracking"], ["domainMetadata", "rowTracking"]);
+        let lists = protocol(1, 7, None, Some(&both));
+        assert_eq!(upgraded(&lists, &as_delta_rs(&rows, None, None)), lists);
     }
 
     #[test]
