@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
 
-__all__ = ["as_arro3_reader", "as_arro3_table", "native_schema", "with_views"]
+__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "with_views"]
 
 
 def with_views(schema: pa.Schema) -> pa.Schema:
@@ -57,8 +57,9 @@ def as_arro3_table(table: pa.Table) -> Table:
     return arro3.core.Table.from_arrow(table)
 
 
-def native_schema(table: Any) -> pa.Schema:
-    """The columns of a table of this package, with NOT NULL and metadata, as pyarrow has them."""
+def declared(schema: pa.Schema, table: pa.Schema) -> pa.Schema:
+    """The schema with the columns that are the table's as the table declares them: NOT NULL at every
+    depth, and metadata."""
     import pyarrow as pa
 
-    return pa.schema(table.schema())
+    return pa.schema([table.field(field.name) if field.name in table.names else field for field in schema])

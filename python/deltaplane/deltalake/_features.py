@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from typing import ClassVar
 
 
-class TableFeatures(Enum):
-    """The features that `TableAlterer.add_feature` adds."""
+class TableFeatures:
+    """The features that `TableAlterer.add_feature` adds: members of this class, as in deltalake, where
+    it is no `enum.Enum`.
 
-    ColumnMapping = "ColumnMapping"
-    DeletionVectors = "DeletionVectors"
-    TimestampWithoutTimezone = "TimestampWithoutTimezone"
-    V2Checkpoint = "V2Checkpoint"
-    AppendOnly = "AppendOnly"
-    Invariants = "Invariants"
-    CheckConstraints = "CheckConstraints"
-    ChangeDataFeed = "ChangeDataFeed"
-    GeneratedColumns = "GeneratedColumns"
-    IdentityColumns = "IdentityColumns"
-    RowTracking = "RowTracking"
-    DomainMetadata = "DomainMetadata"
-    IcebergCompatV1 = "IcebergCompatV1"
-    VariantType = "VariantType"
-    VariantTypePreview = "VariantTypePreview"
+    >>> TableFeatures.AppendOnly
+    TableFeatures.AppendOnly
+    """
+
+    ColumnMapping: ClassVar[TableFeatures]
+    DeletionVectors: ClassVar[TableFeatures]
+    TimestampWithoutTimezone: ClassVar[TableFeatures]
+    V2Checkpoint: ClassVar[TableFeatures]
+    AppendOnly: ClassVar[TableFeatures]
+    Invariants: ClassVar[TableFeatures]
+    CheckConstraints: ClassVar[TableFeatures]
+    ChangeDataFeed: ClassVar[TableFeatures]
+    GeneratedColumns: ClassVar[TableFeatures]
+    IdentityColumns: ClassVar[TableFeatures]
+    RowTracking: ClassVar[TableFeatures]
+    DomainMetadata: ClassVar[TableFeatures]
+    IcebergCompatV1: ClassVar[TableFeatures]
+    VariantType: ClassVar[TableFeatures]
+    VariantTypePreview: ClassVar[TableFeatures]
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"TableFeatures.{self._name}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return getattr, (TableFeatures, self._name)
+
+
+for _name in TableFeatures.__annotations__:
+    setattr(TableFeatures, _name, TableFeatures(_name))
 
 
 # Features of tables that pyarrow can read and write, as deltalake lists them for other libraries.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ ObjectInputFile = StoreFile
 ObjectOutputStream = StoreWriter
 # Bytes below which deltalake warns of a small `max_buffer_size`.
 _SMALL_BUFFER = 5 * 1024 * 1024
+_BUFFER = "max_buffer_size"
 
 
 class DeltaFileSystemHandler:
@@ -27,7 +29,9 @@ class DeltaFileSystemHandler:
     def __init__(
         self, table_uri: str, options: dict[str, str] | None = None, known_sizes: dict[str, int] | None = None
     ) -> None:
-        self._files = StoreFiles(table_uri, options, known_sizes)
+        own = {key: value for key, value in (options or {}).items() if key != _BUFFER}
+        self._files = StoreFiles(table_uri, own or None, known_sizes)
+        self._buffer = (options or {}).get(_BUFFER)
 
     @classmethod
     def from_table(
@@ -84,9 +88,14 @@ class DeltaFileSystemHandler:
 
         found = self._files.info(path) if relative(path) else None
         if found is not None:
-            return _file_info(path, *found)
+            return _file_info(path, *found, self._local(path))
         below = self._files.files_below(path)
         return fs.FileInfo(path, fs.FileType.Directory if below or not relative(path) else fs.FileType.NotFound)
+
+    def _local(self, path: str) -> str | None:
+        """The path of a local file, whose time is known to the nanosecond."""
+        location = self._files.location
+        return None if "://" in location else os.path.join(location, relative(path))
 
     def get_file_info_selector(
         self, base_dir: str, allow_not_found: bool = False, recursive: bool = False
@@ -121,7 +130,7 @@ class DeltaFileSystemHandler:
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> StoreWriter:
         """Opens a file for writing."""
-        limit = (self._files.options or {}).get("max_buffer_size")
+        limit = self._buffer
         if limit is not None and int(limit) < _SMALL_BUFFER:
             warnings.warn(
                 f"You specified a `max_buffer_size` of {limit} bits less than {_SMALL_BUFFER} bits. Most object "
@@ -132,7 +141,8 @@ class DeltaFileSystemHandler:
         return self._files.create(path)
 
 
-def _file_info(path: str, size: int, modified_ms: int) -> pa_fs.FileInfo:
+def _file_info(path: str, size: int, modified_ms: int, local: str | None = None) -> pa_fs.FileInfo:
     from pyarrow import fs
 
-    return fs.FileInfo(path, fs.FileType.File, size=size, mtime_ns=modified_ms * 1_000_000)
+    modified_ns = modified_ms * 1_000_000 if local is None else os.stat(local).st_mtime_ns
+    return fs.FileInfo(path, fs.FileType.File, size=size, mtime_ns=modified_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,7 @@ class PyMergeBuilder:
             commit_properties=commit_properties(self.commit_properties),
             post_commithook_properties=hook_properties(self.post_commithook_properties),
         )
-        for clause in self.clauses:
+        for clause in _reachable(self.clauses):
             condition = None if clause.predicate is None else spark_sql(clause.predicate)
             method = getattr(merger, clause.method)
             if clause.updates is not None:
@@ -106,7 +106,9 @@ class PyMergeBuilder:
         """Each column of the source as an assignment, where values have to be cast; else None."""
         import pyarrow as pa
 
+        known = {field.name for field in schema.fields}
         names = [field.name for field in self.arrow_schema if field.name not in except_cols]
+        names = [name for name in names if name in known or self.merge_schema]
         own = {field.name: field.type for field in pa.schema(schema)}
         source = {field.name: field.type for field in pa.schema(self.arrow_schema)}
         is_same = all(own.get(name, source[name]) == source[name] for name in names)
@@ -117,6 +119,19 @@ class PyMergeBuilder:
     def _assignments(self, updates: Mapping[str, str], schema: Schema) -> dict[str, str]:
         plain = {_without_alias(column, self.target_alias): value for column, value in updates.items()}
         return own_assignments(plain, schema, safe_cast=self.safe_cast)
+
+
+def _reachable(clauses: Sequence[_Clause]) -> list[_Clause]:
+    """The clauses that can apply: none of a kind after one without a condition."""
+    ended: set[str] = set()
+    kept = []
+    for clause in clauses:
+        kind = next(k for k in ("not_matched_by_source", "not_matched", "matched") if f"when_{k}" in clause.method)
+        if kind not in ended:
+            kept.append(clause)
+        if clause.predicate is None:
+            ended.add(kind)
+    return kept
 
 
 def _quoted(name: str) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltaplane.deltalake._schema_types import Field, Schema
 
 _CONSTRAINT = "delta.constraints."
+_OF_DELTALAKE = {"max_buffer_size", "max_concurrency"}
 
 
 @dataclass
@@ -47,7 +48,7 @@ class RawDeltaTable:
         self, table_uri: str, version: int | None = None, storage_options: dict[str, str] | None = None
     ) -> None:
         with deltalake_errors():
-            self.inner = deltaplane.DeltaTable(_location(table_uri), version, storage_options)
+            self.inner = deltaplane.DeltaTable(_location(table_uri), version, own_options(storage_options))
 
     @classmethod
     def of(cls, inner: deltaplane.DeltaTable) -> RawDeltaTable:
@@ -59,7 +60,7 @@ class RawDeltaTable:
     @staticmethod
     def is_deltatable(table_uri: str, storage_options: dict[str, str] | None) -> bool:
         """Whether a table is at the location."""
-        return deltaplane.DeltaTable.is_deltatable(_location(table_uri), storage_options)
+        return deltaplane.DeltaTable.is_deltatable(_location(table_uri), own_options(storage_options))
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -139,9 +140,10 @@ class RawDeltaTable:
         """The newest version, and the entries of the versions from it downwards, as JSON."""
         from deltaplane.deltalake._history import shown_entry
 
-        newest = deltaplane.DeltaTable.history_of(self.inner.location, limit, self.inner.storage_options)
-        version = newest[0]["version"] if newest else self.version()
-        return version, [json.dumps(shown_entry(entry)) for entry in newest]
+        newest = deltaplane.DeltaTable(self.inner.location, storage_options=self.inner.storage_options)
+        # The times that commits state, not those of their files.
+        entries = newest._snapshot.history(limit)
+        return newest.version(), [json.dumps(shown_entry(entry.info)) for entry in entries]
 
     # --- its files ----------------------------------------------------------------------------------------------------
 
@@ -170,10 +172,15 @@ class RawDeltaTable:
 
     def get_add_actions(self, flatten: bool) -> Table:
         """One row for each file."""
+        import pyarrow as pa
+
         from deltaplane.deltalake._arrow import as_arro3_table
 
         with deltalake_errors():
-            return as_arro3_table(self.inner.get_add_actions(flatten))
+            adds = self.inner.get_add_actions(flatten)
+        index = adds.schema.get_field_index("modification_time")
+        millis = adds["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+        return as_arro3_table(adds.set_column(index, "modification_time", millis))
 
     def dataset_partitions(self, schema: Any, file_pruning_predicate: Any = None) -> list[Any]:
         """Path of each file, and an expression of pyarrow that holds for its rows."""
@@ -189,10 +196,13 @@ class RawDeltaTable:
 
     def scan(self, columns: list[str] | None = None, predicate: str | None = None) -> RecordBatchReader:
         """The matching rows."""
-        from deltaplane.deltalake._arrow import as_arro3_reader
+        import pyarrow as pa
+
+        from deltaplane.deltalake._arrow import as_arro3_reader, declared, with_views
 
         with deltalake_errors():
-            return as_arro3_reader(self.inner.scan(columns, self._predicate(predicate)).to_reader())
+            reader = self.inner.scan(columns, self._predicate(predicate)).to_reader()
+        return as_arro3_reader(reader, with_views(declared(reader.schema, pa.schema(self.schema))))
 
     def deletion_vectors(self) -> RecordBatchReader:
         """The files with deletion vectors, and which of their rows are left."""
@@ -264,6 +274,8 @@ class RawDeltaTable:
 
     def merge_execute(self, merge_builder: PyMergeBuilder) -> dict[str, Any]:
         """Runs a merge."""
+        if merge_builder.merge_schema and self.inner._snapshot.column_mapping != "none":
+            raise DeltaError("Schema evolution on column-mapped tables is not yet supported")
         with deltalake_errors():
             return merge_builder.run(self.inner)
 
@@ -439,11 +451,17 @@ class RawDeltaTable:
         """Not supported.
 
         Raises:
-            NotImplementedError: always: DataFusion's own interface needs its library.
+            RuntimeError: always: DataFusion's own interface needs its library.
         """
-        raise NotImplementedError(
-            "deltaplane has no table provider for DataFusion: register table.to_pyarrow_dataset() in its session"
+        raise RuntimeError(
+            "the table provider of datafusion is not installed with deltaplane: use QueryBuilder, or register "
+            "table.to_pyarrow_dataset() in DataFusion's session"
         )
+
+
+def own_options(options: dict[str, str] | None) -> dict[str, str] | None:
+    """Storage options without those that only deltalake's writer of files has."""
+    return None if options is None else {key: value for key, value in options.items() if key not in _OF_DELTALAKE}
 
 
 def _location(table_uri: str) -> str:

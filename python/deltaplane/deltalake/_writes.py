@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import deltaplane
@@ -12,7 +13,7 @@ from deltaplane.deltalake import _commits
 from deltaplane.deltalake._dialect import spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
 from deltaplane.deltalake._filters import types_of
-from deltaplane.deltalake._raw_table import _location
+from deltaplane.deltalake._raw_table import _location, own_options
 from deltaplane.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -143,13 +144,16 @@ def write(
     post_commithook_properties: Any,
 ) -> None:
     """Writes rows to a table, or to a location without one."""
+    if predicate is not None and schema_mode == "overwrite":
+        # Other rows stay, so that the columns can only be added to.
+        schema_mode = None if table is None or set(_names(data)) == set(_arrow_schema(table).names) else "merge"
     known = None if table is None or schema_mode == "overwrite" else _arrow_schema(table)
     rows = delta_rows(data, known)
     if table is not None:
         _check(table, rows.schema, partition_by, schema_mode, mode, predicate)
         _check_transactions(table, commit_properties)
     types = types_of(deltaplane.Schema.from_arrow(rows.schema) if table is None else table.inner.schema())
-    with deltalake_errors():
+    with deltalake_errors(), _overwrites(mode):
         deltaplane.write_deltalake(
             _location(location) if table is None else table.inner,
             rows,
@@ -159,13 +163,20 @@ def write(
             description=description,
             configuration=_texts(configuration),
             schema_mode=schema_mode,
-            storage_options=storage_options,
+            storage_options=own_options(storage_options),
             predicate=None if predicate is None else spark_sql(predicate, types),
             target_file_size=target_file_size,
             writer_properties=_commits.writer_properties(writer_properties),
             commit_properties=_commits.commit_properties(commit_properties),
             post_commithook_properties=_commits.hook_properties(post_commithook_properties),
         )
+
+
+def _names(data: Any) -> list[str]:
+    import pyarrow as pa
+
+    names: list[str] = pa.schema(data.schema).names
+    return names
 
 
 def _arrow_schema(table: RawDeltaTable) -> pa.Schema:
@@ -206,6 +217,17 @@ def _check(
         )
 
 
+@contextmanager
+def _overwrites(mode: str) -> Iterator[None]:
+    """An overwrite reads the rows that it replaces, so that deltalake reports each conflict so."""
+    try:
+        yield
+    except CommitFailedError as e:
+        if mode == "overwrite":
+            e.args = (f"a concurrent transaction deleted data this operation read: {e}",)
+        raise
+
+
 def _check_transactions(table: RawDeltaTable, commit: Any) -> None:
     """A version of an application that others committed since the table was opened is a conflict."""
     applications = [t.app_id for t in getattr(commit, "app_transactions", None) or ()]
@@ -243,7 +265,7 @@ def create(
             name,
             description,
             _texts(configuration),
-            storage_options,
+            own_options(storage_options),
             commit_properties=_commits.commit_properties(
                 commit_properties, keeps_unknown_properties=not raise_if_key_not_exists
             ),

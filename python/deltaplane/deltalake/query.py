@@ -42,22 +42,19 @@ class PyQueryBuilder:
 
         with deltalake_errors():
             reader = self._tables.execute(spark_query(sql))
-        return as_arro3_reader(reader, self._declared(sql, with_views(reader.schema)))
+        return as_arro3_reader(reader, with_views(self._declared(sql, reader.schema)))
 
     def _declared(self, sql: str, schema: pa.Schema) -> pa.Schema:
         """The result's schema; columns that a query takes from one table unchanged are NOT NULL and
         have metadata as the table declares."""
         import pyarrow as pa
 
+        from deltaplane.deltalake._arrow import declared
+
         if len(self._registered) != 1 or _COMPUTES.search(sql):
             return schema
         (table,) = self._registered.values()
-        declared = pa.schema(table.schema)
-        fields = []
-        for field in schema:
-            known = declared.field(field.name) if field.name in declared.names else field
-            fields.append(field.with_nullable(known.nullable).with_metadata(known.metadata))
-        return pa.schema(fields)
+        return declared(schema, pa.schema(table.schema))
 
 
 class QueryBuilder:

@@ -248,7 +248,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     for (k, v) in &wanted {
         configuration.insert(canonical_key(k)?, v.clone());
     }
-    Properties::validate(&configuration)?;
+    request.commit.validate(&configuration)?;
     configuration.extend(stored);
     let mapping = Mapping::of(&configuration)?;
     check_new_schema(&schema, &partition_columns, names_of(mapping, &request), request.has_rows())?;

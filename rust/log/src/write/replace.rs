@@ -9,7 +9,7 @@ use deltaplane_protocol::features::{
     Directives, column_mapping, outlives_definition, outlives_replacement, row_tracking,
 };
 use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::properties::{Properties, canonical_key};
+use deltaplane_protocol::properties::canonical_key;
 
 use crate::environment::new_id;
 use crate::write::request::WriteRequest;
@@ -37,7 +37,7 @@ pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Met
         configuration.insert(canonical_key(key)?, value.clone());
     }
     // Retained properties belong to writers, and can't be set.
-    Properties::validate(&configuration)?;
+    request.commit.validate(&configuration)?;
     configuration.extend(stored);
     let outlives = if is_anew {
         outlives_definition

@@ -7,7 +7,7 @@ use deltaplane_protocol::bloom_filters::BloomFilterChoice;
 use deltaplane_error::Result;
 use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::Directives;
-use deltaplane_protocol::properties::canonical_key;
+use deltaplane_protocol::properties::{Properties, canonical_key};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -122,6 +122,14 @@ impl CommitRequest {
             stored.extend(unknown);
         }
         Ok((asked, stored))
+    }
+
+    /// Refuses illegal values of properties; delta-rs has no rules for several of them together.
+    pub(crate) fn validate(&self, configuration: &BTreeMap<String, String>) -> Result<()> {
+        match self.delta_rs {
+            Some(_) => Properties::validate_each(configuration),
+            None => Properties::validate(configuration),
+        }
     }
 
     /// The instructions of a request without properties.

@@ -41,7 +41,7 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
     if let Some(description) = stored.remove(COMMENT) {
         draft.metadata.description = Some(description);
     }
-    Properties::validate(&stored)?;
+    draft.settings.validate(&stored)?;
     draft.metadata.configuration.extend(stored);
     draft.metadata.configuration.extend(unchecked);
     check_with_the_rest(draft)
@@ -100,7 +100,7 @@ fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
         .filter(|(k, v)| find(k).is_some_and(|known| known.check(v).is_ok()))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
-    Properties::validate(&known)?;
+    draft.settings.validate(&known)?;
     let properties = Properties::new(&draft.metadata.configuration);
     bloom_filters::resolve(&properties, &[], &draft.schema, &draft.metadata.partition_columns)?;
     for column in properties.stats_columns.into_iter().flatten() {
