@@ -67,7 +67,7 @@ def public(module: ModuleType) -> set[str]:
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", "").startswith(module.__name__)
     }
-    constants = {name for name in vars(module) if name.isupper()}
+    constants = {name for name in vars(module) if name.isupper() and not name.startswith("_")}
     return (listed | defined | constants) - IMPORTED
 
 
@@ -111,9 +111,9 @@ def parameters(owner: Any, dotted: str) -> list[tuple[str, str, str]] | None:
         signature = inspect.signature(value)
     except ValueError:
         return None
-    return [
-        (p.name, p.kind.name, "" if p.default is p.empty else repr(p.default)) for p in signature.parameters.values()
-    ]
+    # Native methods take `self` by position only, which no caller sees.
+    seen = [p for p in signature.parameters.values() if p.name != "self"]
+    return [(p.name, p.kind.name, "" if p.default is p.empty else repr(p.default)) for p in seen]
 
 
 @pytest.mark.parametrize(("module", "dotted"), functions())

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
 
-__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "with_views"]
+__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "with_views", "without_infinity"]
 
 
 def with_views(schema: pa.Schema) -> pa.Schema:
@@ -63,3 +63,24 @@ def declared(schema: pa.Schema, table: pa.Schema) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([table.field(field.name) if field.name in table.names else field for field in schema])
+
+
+def without_infinity(table: pa.Table) -> pa.Table:
+    """The table with null for infinite numbers, also in structs: deltalake states no infinite bounds."""
+    import pyarrow as pa
+
+    columns = [_finite(column.combine_chunks()) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _finite(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(column.type):
+        return pc.if_else(pc.is_inf(column), pa.scalar(None, column.type), column)
+    if pa.types.is_struct(column.type):
+        fields = [column.type.field(index) for index in range(column.type.num_fields)]
+        children = [_finite(child) for child in column.flatten()]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
+    return column

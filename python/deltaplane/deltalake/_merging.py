@@ -106,11 +106,9 @@ class PyMergeBuilder:
         """Each column of the source as an assignment, where values have to be cast; else None."""
         import pyarrow as pa
 
-        known = {field.name for field in schema.fields}
-        names = [field.name for field in self.arrow_schema if field.name not in except_cols]
-        names = [name for name in names if name in known or self.merge_schema]
         own = {field.name: field.type for field in pa.schema(schema)}
         source = {field.name: field.type for field in pa.schema(self.arrow_schema)}
+        names = [name for name in source if name not in except_cols and (name in own or self.merge_schema)]
         is_same = all(own.get(name, source[name]) == source[name] for name in names)
         if is_same or self.source_alias is None:
             return None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _CONSTRAINT = "delta.constraints."
 _OF_DELTALAKE = {"max_buffer_size", "max_concurrency"}
+_ROOT = "opendal.root"
 
 
 @dataclass
@@ -48,7 +49,8 @@ class RawDeltaTable:
         self, table_uri: str, version: int | None = None, storage_options: dict[str, str] | None = None
     ) -> None:
         with deltalake_errors():
-            self.inner = deltaplane.DeltaTable(_location(table_uri), version, own_options(storage_options))
+            location, options = own_location(table_uri, storage_options), own_options(storage_options)
+            self.inner = deltaplane.DeltaTable(location, version, options)
 
     @classmethod
     def of(cls, inner: deltaplane.DeltaTable) -> RawDeltaTable:
@@ -60,7 +62,8 @@ class RawDeltaTable:
     @staticmethod
     def is_deltatable(table_uri: str, storage_options: dict[str, str] | None) -> bool:
         """Whether a table is at the location."""
-        return deltaplane.DeltaTable.is_deltatable(_location(table_uri), own_options(storage_options))
+        location = own_location(table_uri, storage_options)
+        return deltaplane.DeltaTable.is_deltatable(location, own_options(storage_options))
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -174,10 +177,11 @@ class RawDeltaTable:
         """One row for each file."""
         import pyarrow as pa
 
-        from deltaplane.deltalake._arrow import as_arro3_table
+        from deltaplane.deltalake._arrow import as_arro3_table, without_infinity
 
         with deltalake_errors():
             adds = self.inner.get_add_actions(flatten)
+        adds = without_infinity(adds)
         index = adds.schema.get_field_index("modification_time")
         millis = adds["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
         return as_arro3_table(adds.set_column(index, "modification_time", millis))
@@ -405,7 +409,10 @@ class RawDeltaTable:
     def add_constraints(self, constraints: dict[str, str], commit: Any, hook: Any) -> None:
         """Adds constraints."""
         translated = {name: spark_sql(sql) for name, sql in constraints.items()}
-        self._alter("add_constraint", translated, commit=commit, hook=hook)
+        if not translated:
+            raise DeltaError("no constraint is given: name at least one")
+        with deltalake_errors():
+            self.inner.alter._add_constraints(translated, False, _commit(commit), _hook(hook))
 
     def drop_constraints(self, name: str, raise_if_not_exists: bool, commit: Any, hook: Any) -> None:
         """Drops a constraint."""
@@ -461,12 +468,20 @@ class RawDeltaTable:
 
 def own_options(options: dict[str, str] | None) -> dict[str, str] | None:
     """Storage options without those that only deltalake's writer of files has."""
-    return None if options is None else {key: value for key, value in options.items() if key not in _OF_DELTALAKE}
+    if options is None:
+        return None
+    kept = {key: value for key, value in options.items() if key not in _OF_DELTALAKE and key != _ROOT}
+    return kept or None
 
 
-def _location(table_uri: str) -> str:
+def own_location(table_uri: str, options: dict[str, str] | None) -> str:
+    """The location as deltaplane has it: `~` is the home directory, and OpenDAL's scheme of local
+    files (`fs://host/path` below the option `opendal.root`) a path."""
     import os
 
+    scheme, _, rest = table_uri.partition("://")
+    if scheme in ("fs", "opendal+fs"):
+        return os.path.join((options or {}).get(_ROOT, "/"), rest.partition("/")[2])
     return os.path.expanduser(table_uri) if table_uri.startswith("~") else table_uri
 
 

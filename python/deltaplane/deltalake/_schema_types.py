@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+import warnings
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from deltaplane import _native
 from deltaplane.schema import PrimitiveType as _Checked
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from arro3.core import DataType as ArrowType
     from arro3.core import Field as ArrowField
     from arro3.core import Schema as ArrowSchema
+
+T = TypeVar("T")
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
@@ -44,7 +47,7 @@ class _Type:
 
     def to_arrow(self) -> ArrowType:
         """The Arrow type, as arro3's."""
-        return Field("x", self).to_arrow().type
+        return Field("x", _data_type(self)).to_arrow().type
 
     def __arrow_c_schema__(self) -> object:
         return self.to_arrow().__arrow_c_schema__()
@@ -345,6 +348,14 @@ class Schema(StructType):
         """The schema of a JSON text."""
         return Schema(StructType.from_json(schema_json).fields)
 
+    def json(self) -> dict[str, Any]:
+        """The schema as a decoded value: deprecated in deltalake, which has `to_json`."""
+        warnings.warn(
+            "Schema.json() is deprecated. Use json.loads(Schema.to_json()) instead.", DeprecationWarning, stacklevel=2
+        )
+        value: dict[str, Any] = self.to_value()
+        return value
+
     def to_arrow(self, as_large_types: bool = False) -> ArrowSchema:  # type: ignore[override]
         """The columns as arro3's schema; `as_large_types`: with 64-bit offsets."""
         import arro3.core
@@ -423,7 +434,7 @@ def _of_arrow(data_type: Any) -> DataType:
     return Schema.from_arrow(arro3.core.Schema([arro3.core.Field("x", kind, nullable=True)])).fields[0].type
 
 
-def _of_class(wanted: Any, value: DataType, problem: str) -> Any:
+def _of_class(wanted: type[T], value: DataType, problem: str) -> T:
     if not isinstance(value, wanted):
         raise TypeError(problem)
     return value

@@ -13,7 +13,7 @@ from deltaplane.deltalake import _commits
 from deltaplane.deltalake._dialect import spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
 from deltaplane.deltalake._filters import types_of
-from deltaplane.deltalake._raw_table import _location, own_options
+from deltaplane.deltalake._raw_table import own_location, own_options
 from deltaplane.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -155,7 +155,7 @@ def write(
     types = types_of(deltaplane.Schema.from_arrow(rows.schema) if table is None else table.inner.schema())
     with deltalake_errors(), _overwrites(mode):
         deltaplane.write_deltalake(
-            _location(location) if table is None else table.inner,
+            own_location(location, storage_options) if table is None else table.inner,
             rows,
             partition_by=partition_by,
             mode=mode,
@@ -258,7 +258,7 @@ def create(
     """Creates a table without rows."""
     with deltalake_errors():
         deltaplane.DeltaTable.create(
-            _location(str(table_uri)),
+            own_location(str(table_uri), storage_options),
             deltaplane.Schema.from_json(schema.to_json()),
             mode,
             partition_by or None,
@@ -290,14 +290,14 @@ def convert(
     """Makes a table of a directory of Parquet files."""
     with deltalake_errors():
         deltaplane.convert_to_deltalake(
-            _location(uri),
+            own_location(uri, storage_options),
             mode,
             partition_by,
             partition_strategy,
             name,
             description,
             _texts(configuration),
-            storage_options,
+            own_options(storage_options),
             collect_stats=collect_stats,
             commit_properties=_commits.commit_properties(commit_properties),
             post_commithook_properties=_commits.hook_properties(post_commithook_properties),
@@ -322,8 +322,8 @@ def create_table_with_files(
 ) -> None:
     """Creates a table whose first commit adds these files."""
     _commit_files(
-        _location(table_uri),
-        storage_options,
+        own_location(table_uri, storage_options),
+        own_options(storage_options),
         schema,
         add_actions,
         mode=mode,

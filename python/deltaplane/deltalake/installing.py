@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -46,7 +47,7 @@ class _Alias:
         return [_distribution()]
 
 
-class _Loader:
+class _Loader(Loader):
     """Gives an import the existing module, with its own spec."""
 
     def __init__(self, real: ModuleType) -> None:

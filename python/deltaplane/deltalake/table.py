@@ -564,8 +564,8 @@ class DeltaTable:
         given: dict[str, Any] = {
             "post_commithook_properties": post_commithook_properties,
             "commit_properties": commit_properties,
-            "full": None if isinstance(full, _Default) else full,
-            "keep_versions": None if isinstance(keep_versions, _Default) else keep_versions,
+            "full": None if full is _FALSE else full,
+            "keep_versions": None if keep_versions is _NONE else keep_versions,
         }
         if args:
             take_positional("vacuum", args, given, order)

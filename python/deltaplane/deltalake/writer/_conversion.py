@@ -30,8 +30,9 @@ def delta_schema(schema: pa.Schema, existing: pa.Schema | None = None) -> pa.Sch
 
     fields = []
     for field in schema:
-        known = existing is not None and field.name in existing.names
-        kind = existing.field(field.name).type if known and pa.types.is_null(field.type) else field.type
+        kind = field.type
+        if existing is not None and field.name in existing.names and pa.types.is_null(kind):
+            kind = existing.field(field.name).type
         fields.append(field.with_type(_delta_type(kind)))
     return pa.schema(fields, metadata=schema.metadata)
 

@@ -158,6 +158,9 @@ pub enum Change {
         /// The version whose rows meet it; absent if they weren't checked.
         #[serde(default)]
         seen: Option<u64>,
+        /// Further constraints of the same commit: name → condition.
+        #[serde(default)]
+        others: BTreeMap<String, String>,
     },
     /// Drops a CHECK constraint.
     DropConstraint {
@@ -359,7 +362,17 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
         Change::SetDefault { column, expression } => columns::set_default(draft, column, expression.as_deref()),
         Change::ChangeColumns { changes } => several(draft, changes),
-        Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
+        Change::AddConstraint {
+            name,
+            expression,
+            others,
+            ..
+        } => {
+            for (other, condition) in others {
+                constraints::add(draft, other, condition)?;
+            }
+            constraints::add(draft, name, expression)
+        }
         Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),
         Change::SyncIdentity { column, furthest, .. } => identity::sync(draft, column, *furthest),
         Change::ClusterBy { columns } => clustering::set(draft, columns),
