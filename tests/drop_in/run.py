@@ -51,17 +51,18 @@ class Comparison:
 
 def outcomes(report: Path) -> dict[str, tuple[str, str]]:
     """Test → `passed`, `failed` or `skipped`, and the first line of what pytest said."""
-    found = {}
+    outcome_by_test = {}
     for case in ET.parse(report).getroot().iter("testcase"):
         name = f"{case.get('classname', '').rpartition('tests.')[2]}::{case.get('name')}"
         bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
         kind = "passed" if not bad else "skipped" if bad[0].tag == "skipped" else "failed"
-        found[name] = (kind, (bad[0].get("message") or "").partition("\n")[0][:300] if bad else "")
-    return found
+        outcome_by_test[name] = (kind, (bad[0].get("message") or "").partition("\n")[0][:300] if bad else "")
+    return outcome_by_test
 
 
 def reason_of(test: str, reasons: Mapping[str, Sequence[str]]) -> str | None:
-    """Why a test isn't expected to pass: the reason under which its name, or its name up to a bracket,
+    """Why a test isn't expected to pass: the reason under which its name, or its name up to a
+    bracket,
     is listed."""
     names = {test, test.partition("[")[0]}
     return next((reason for reason, tests in reasons.items() if names & set(tests)), None)
@@ -85,8 +86,8 @@ def run(delta_rs: Path, chosen: Sequence[str], *, alias: bool, seconds: int, rep
         limits = ["--timeout", str(seconds), "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-m", MARKERS]
         tests = [str(copy / "python" / "tests" / name) for name in chosen] or [str(copy / "python" / "tests")]
         command = [sys.executable, "-m", "pytest", *settings, *limits, f"--junitxml={report}", *tests]
-        kept = {"PYTHONPATH": path, "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run(command, cwd=copy / "python", env={**os.environ, **kept}, check=False)
+        variables = {"PYTHONPATH": path, "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run(command, cwd=copy / "python", env={**os.environ, **variables}, check=False)
 
 
 def _markers(delta_rs: Path) -> str:
@@ -124,12 +125,12 @@ def main() -> int:
         theirs = {name: outcome for name, outcome in theirs.items() if name in ours}
     result = compare(theirs, ours)
     reasons = tomllib.loads(REASONS.read_text())
-    told = {name: reason_of(name, reasons) for name in result.failed}
-    unexpected = [name for name, reason in told.items() if reason is None]
-    rows = [{"test": name, "reason": told[name], "said": result.said[name]} for name in result.failed]
+    reason_by_test = {name: reason_of(name, reasons) for name in result.failed}
+    unexpected = [name for name, reason in reason_by_test.items() if reason is None]
+    rows = [{"test": name, "reason": reason_by_test[name], "said": result.said[name]} for name in result.failed]
     figures = {"passed": len(result.passed), "public": len(result.public), "ratio": round(result.ratio, 4)}
     (out / "drop-in.json").write_text(json.dumps({**figures, "failed": rows}, indent=1))
-    for reason, count in Counter(told.values()).most_common():
+    for reason, count in Counter(reason_by_test.values()).most_common():
         print(f"{count:4} {reason or 'not expected'}")
     for name in unexpected:
         print(f"not expected: {name}: {result.said[name]}")

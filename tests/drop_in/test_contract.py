@@ -85,16 +85,16 @@ def test_the_package_lists_the_names_of_deltalake() -> None:
 
 def functions() -> list[tuple[str, str]]:
     """Module and dotted name of each public function and method."""
-    found = []
+    callables = []
     for name in MODULES:
         theirs, _ = modules(name)
         for attribute in sorted(public(theirs)):
             value = getattr(theirs, attribute)
             if inspect.isclass(value):
-                found += [(name, f"{attribute}.{method}") for method in sorted(methods(value))]
+                callables += [(name, f"{attribute}.{method}") for method in sorted(methods(value))]
             elif inspect.isfunction(value):
-                found.append((name, attribute))
-    return found
+                callables.append((name, attribute))
+    return callables
 
 
 def methods(cls: type) -> set[str]:

@@ -1,4 +1,5 @@
-"""The package `deltalake` 1.6 over deltaplane: the same modules, classes, arguments and results, for
+"""The package `deltalake` 1.6 over deltaplane: the same modules, classes, arguments and results,
+for
 programs and libraries that import `deltalake`.
 
     import deltaplane.deltalake as deltalake
@@ -22,7 +23,7 @@ from deltaplane.deltalake.installing import install
 
 if TYPE_CHECKING:
     from deltaplane.deltalake._features import TableFeatures
-    from deltaplane.deltalake._tracing import init_tracing, rust_core_version
+    from deltaplane.deltalake._internal import init_tracing, rust_core_version
     from deltaplane.deltalake.query import QueryBuilder
     from deltaplane.deltalake.schema import DataType, Field, Schema, VariantType
     from deltaplane.deltalake.table import DeltaTable, Metadata
@@ -76,8 +77,8 @@ _LATER = {
     "VariantType": "deltalake._schema_types",
     "WriterProperties": "deltalake.writer.properties",
     "convert_to_deltalake": "deltalake.writer.convert_to",
-    "init_tracing": "deltalake._tracing",
-    "rust_core_version": "deltalake._tracing",
+    "init_tracing": "deltalake._internal",
+    "rust_core_version": "deltalake._internal",
     "write_deltalake": "deltalake.writer.writer",
 }
 _MODULES = {"exceptions", "fs", "query", "schema", "table", "transaction", "warnings", "writer", "_internal", "_util"}

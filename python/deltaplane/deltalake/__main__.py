@@ -1,4 +1,5 @@
-"""`python -m deltaplane.deltalake SCRIPT …` and `python -m deltaplane.deltalake -m MODULE …`: runs a
+"""`python -m deltaplane.deltalake SCRIPT …` and `python -m deltaplane.deltalake -m MODULE …`: runs
+a
 program in which `import deltalake` imports `deltaplane.deltalake`."""
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
 
-__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "with_views", "without_infinity"]
+__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "delta_schema", "with_views", "without_infinity"]
 
 
 def with_views(schema: pa.Schema) -> pa.Schema:
@@ -58,7 +58,8 @@ def as_arro3_table(table: pa.Table) -> Table:
 
 
 def declared(schema: pa.Schema, table: pa.Schema) -> pa.Schema:
-    """The schema with the columns that are the table's as the table declares them: NOT NULL at every
+    """The schema with the columns that are the table's as the table declares them: NOT NULL at
+    every
     depth, and metadata."""
     import pyarrow as pa
 
@@ -66,7 +67,8 @@ def declared(schema: pa.Schema, table: pa.Schema) -> pa.Schema:
 
 
 def without_infinity(table: pa.Table) -> pa.Table:
-    """The table with null for infinite numbers, also in structs: deltalake states no infinite bounds."""
+    """The table with null for infinite numbers, also in structs: deltalake states no infinite
+    bounds."""
     import pyarrow as pa
 
     columns = [_finite(column.combine_chunks()) for column in table.columns]
@@ -84,3 +86,50 @@ def _finite(column: Any) -> Any:
         children = [_finite(child) for child in column.flatten()]
         return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
     return column
+
+
+def delta_schema(schema: pa.Schema, existing: pa.Schema | None = None) -> pa.Schema:
+    """The schema in the types in which deltalake writes data: signed numbers, microseconds, UTC. A
+    column without values has the type of the existing table's column.
+
+    >>> import pyarrow as pa
+    >>> delta_schema(pa.schema({"n": pa.uint16(), "at": pa.timestamp("ns", "CET")})).types
+    [DataType(int16), TimestampType(timestamp[us, tz=UTC])]
+    """
+    import pyarrow as pa
+
+    fields = []
+    for field in schema:
+        kind = field.type
+        if existing is not None and field.name in existing.names and pa.types.is_null(kind):
+            kind = existing.field(field.name).type
+        fields.append(field.with_type(_delta_type(kind)))
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+def _delta_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    kinds = pa.types
+    signed = {pa.uint8(): pa.int8(), pa.uint16(): pa.int16(), pa.uint32(): pa.int32(), pa.uint64(): pa.int64()}
+    if kind in signed:
+        return signed[kind]
+    if kinds.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if kinds.is_fixed_size_binary(kind):
+        return pa.binary()
+    if kinds.is_large_list(kind):
+        return pa.large_list(_inner(kind))
+    if kinds.is_fixed_size_list(kind):
+        inner = _inner(kind)
+        return pa.list_(inner.with_name("element") if inner.name == "item" else inner, kind.list_size)
+    if kinds.is_list(kind):
+        return pa.list_(_inner(kind))
+    if kinds.is_struct(kind):
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        return pa.struct([field.with_type(_delta_type(field.type)) for field in fields])
+    return kind
+
+
+def _inner(kind: Any) -> pa.Field:
+    return kind.value_field.with_type(_delta_type(kind.value_type))

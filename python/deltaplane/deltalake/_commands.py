@@ -88,9 +88,9 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Adds table features to the protocol."""
-        given = deprecate_positional_commit_args("add_feature", args, commit_properties, post_commithook_properties)
+        settings = deprecate_positional_commit_args("add_feature", args, commit_properties, post_commithook_properties)
         features = [feature] if isinstance(feature, TableFeatures) else feature
-        self.table._table.add_feature(features, allow_protocol_versions_increase, *given)
+        self.table._table.add_feature(features, allow_protocol_versions_increase, *settings)
 
     def add_columns(
         self,
@@ -100,8 +100,8 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Adds columns, or fields to struct columns."""
-        given = deprecate_positional_commit_args("add_columns", args, commit_properties, post_commithook_properties)
-        self.table._table.add_columns([fields] if isinstance(fields, Field) else fields, *given)
+        settings = deprecate_positional_commit_args("add_columns", args, commit_properties, post_commithook_properties)
+        self.table._table.add_columns([fields] if isinstance(fields, Field) else fields, *settings)
 
     def add_constraint(
         self,
@@ -111,10 +111,10 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Adds constraints: name → condition that each row must meet."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "add_constraint", args, commit_properties, post_commithook_properties, _HOOK_FIRST
         )
-        self.table._table.add_constraints(constraints, *given)
+        self.table._table.add_constraints(constraints, *settings)
 
     def drop_constraint(
         self,
@@ -125,10 +125,10 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Drops a constraint."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "drop_constraint", args, commit_properties, post_commithook_properties, _HOOK_FIRST
         )
-        self.table._table.drop_constraints(name, raise_if_not_exists, *given)
+        self.table._table.drop_constraints(name, raise_if_not_exists, *settings)
 
     def drop_column_not_null(
         self,
@@ -148,10 +148,10 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Sets table properties."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "set_table_properties", args, commit_properties, post_commithook_properties
         )
-        self.table._table.set_table_properties(properties, raise_if_not_exists, *given)
+        self.table._table.set_table_properties(properties, raise_if_not_exists, *settings)
 
     def set_table_name(
         self,
@@ -161,8 +161,10 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Sets the table's name."""
-        given = deprecate_positional_commit_args("set_table_name", args, commit_properties, post_commithook_properties)
-        self.table._table.set_table_name(name, *given)
+        settings = deprecate_positional_commit_args(
+            "set_table_name", args, commit_properties, post_commithook_properties
+        )
+        self.table._table.set_table_name(name, *settings)
 
     def set_table_description(
         self,
@@ -172,10 +174,10 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Sets the table's description."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "set_table_description", args, commit_properties, post_commithook_properties
         )
-        self.table._table.set_table_description(description, *given)
+        self.table._table.set_table_description(description, *settings)
 
     def set_column_metadata(
         self,
@@ -186,10 +188,10 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Sets keys of a column's metadata."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "set_column_metadata", args, commit_properties, post_commithook_properties
         )
-        self.table._table.set_column_metadata(column, metadata, *given)
+        self.table._table.set_column_metadata(column, metadata, *settings)
 
 
 class TableOptimizer:
@@ -213,7 +215,7 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Joins small files; returns metrics. `max_temp_directory_size` has no effect: temporary
         files take what sorting needs."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "compact", args, commit_properties, post_commithook_properties, _HOOK_FIRST
         )
         return self._run(
@@ -224,7 +226,7 @@ class TableOptimizer:
             max_spill_size,
             min_commit_interval,
             writer_properties,
-            *given,
+            *settings,
         )
 
     def z_order(
@@ -243,7 +245,7 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Orders rows by several columns; returns metrics. `max_temp_directory_size` has no effect:
         temporary files take what sorting needs."""
-        given = deprecate_positional_commit_args(
+        settings = deprecate_positional_commit_args(
             "z_order", args, commit_properties, post_commithook_properties, _HOOK_FIRST
         )
         return self._run(
@@ -254,7 +256,7 @@ class TableOptimizer:
             max_spill_size,
             min_commit_interval,
             writer_properties,
-            *given,
+            *settings,
         )
 
     def _run(

@@ -31,6 +31,20 @@ class Transaction:
         return f"Transaction {{ app_id: {self.app_id}, version: {self.version}, last_updated: {self.last_updated} }}"
 
 
+@dataclass
+class AddAction:
+    """A file that was written already, as a commit adds it: `partition_values` and `stats` as the
+    log
+    has them, `modification_time` in milliseconds since 1970."""
+
+    path: str
+    size: int
+    partition_values: Mapping[str, str | None]
+    modification_time: int
+    data_change: bool
+    stats: str
+
+
 class RemoveAction:
     """A file that `DeltaTable.create_write_transaction` removes from the table."""
 
@@ -48,8 +62,10 @@ class RemoveAction:
 
 @dataclass(frozen=True)
 class DeltaRsCommit(properties.CommitProperties):
-    """Settings of a commit that follows delta-rs where its rules differ from delta-spark's: the lowest
-    protocol with the features in use, versions of the protocol among the properties, ADD FEATURE."""
+    """Settings of a commit that follows delta-rs where its rules differ from delta-spark's: the
+    lowest
+    protocol with the features in use, versions of the protocol among the properties, ADD
+    FEATURE."""
 
     keeps_unknown_properties: bool = False
 
@@ -65,21 +81,21 @@ class DeltaRsCommit(properties.CommitProperties):
 
 
 def commit_properties(
-    given: CommitProperties | None, *, keeps_unknown_properties: bool = False
+    chosen: CommitProperties | None, *, keeps_unknown_properties: bool = False
 ) -> properties.CommitProperties:
     """The properties as deltaplane takes them.
 
     Raises:
         ValueError: metadata that isn't JSON, or a reserved key with a value that it can't have.
     """
-    if given is None:
+    if chosen is None:
         return DeltaRsCommit(keeps_unknown_properties=keeps_unknown_properties)
-    metadata = _checked_metadata(given.custom_metadata)
-    transactions = [properties.Transaction(t.app_id, t.version) for t in given.app_transactions or []]
+    metadata = _checked_metadata(chosen.custom_metadata)
+    transactions = [properties.Transaction(t.app_id, t.version) for t in chosen.app_transactions or []]
     return DeltaRsCommit(
         keeps_unknown_properties=keeps_unknown_properties,
         custom_metadata=metadata or None,
-        max_commit_retries=given.max_commit_retries,
+        max_commit_retries=chosen.max_commit_retries,
         app_transactions=transactions or None,
     )
 
@@ -114,22 +130,22 @@ def _check_reserved(key: str, value: Any) -> None:
         raise ValueError(f"custom_metadata has a value for {key!r} that this key of the commit can't have")
 
 
-def hook_properties(given: PostCommitHookProperties | None) -> properties.PostCommitHookProperties | None:
+def hook_properties(chosen: PostCommitHookProperties | None) -> properties.PostCommitHookProperties | None:
     """The properties as deltaplane takes them."""
-    if given is None:
+    if chosen is None:
         return None
-    return properties.PostCommitHookProperties(given.create_checkpoint, given.cleanup_expired_logs)
+    return properties.PostCommitHookProperties(chosen.create_checkpoint, chosen.cleanup_expired_logs)
 
 
-def writer_properties(given: WriterProperties | None) -> properties.WriterProperties | None:
+def writer_properties(chosen: WriterProperties | None) -> properties.WriterProperties | None:
     """The properties as deltaplane takes them. Sizes of pages and batches, dictionaries, encodings
     and statistics are hints, which deltaplane's writer decides itself."""
-    if given is None:
+    if chosen is None:
         return None
-    codec, _, level = (given.compression or "").rstrip(")").partition("(")
-    default, columns = given.default_column_properties, given.column_properties
+    codec, _, level = (chosen.compression or "").rstrip(")").partition("(")
+    default, columns = chosen.default_column_properties, chosen.column_properties
     return properties.WriterProperties(
-        max_row_group_size=given.max_row_group_size,
+        max_row_group_size=chosen.max_row_group_size,
         compression=codec or None,
         compression_level=int(level) if level else None,
         default_column_properties=None if default is None else _column_properties(default),
@@ -137,8 +153,8 @@ def writer_properties(given: WriterProperties | None) -> properties.WriterProper
     )
 
 
-def _column_properties(given: ColumnProperties) -> properties.ColumnProperties:
-    asked = given.bloom_filter_properties
+def _column_properties(chosen: ColumnProperties) -> properties.ColumnProperties:
+    asked = chosen.bloom_filter_properties
     if asked is None:
         return properties.ColumnProperties()
     filters = properties.BloomFilterProperties(asked.set_bloom_filter_enabled, asked.fpp, asked.ndv)

@@ -53,7 +53,7 @@ def rows(table: DeltaTable, predicate: Any, columns: list[str] | None, filesyste
 
     expression = None if filters is None else filters_to_expression(filters)
     try:
-        found = table.to_pyarrow_dataset(file_pruning_predicate=predicate, filesystem=filesystem)
+        files = table.to_pyarrow_dataset(file_pruning_predicate=predicate, filesystem=filesystem)
     except DeltaProtocolError:
         if filesystem is not None or table.protocol().min_reader_version > 3:
             raise
@@ -62,4 +62,4 @@ def rows(table: DeltaTable, predicate: Any, columns: list[str] | None, filesyste
         read = read.cast(pa.schema(table.schema()))
         read = read if expression is None else read.filter(expression)
         return read if columns is None else read.select(columns)
-    return found.to_table(columns=columns, filter=expression)
+    return files.to_table(columns=columns, filter=expression)

@@ -155,7 +155,8 @@ def _with_texts(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
 
 
 def spark_query(sql: str) -> str:
-    """A query in Spark SQL: also orders nulls as DataFusion does, last if the order is ascending and
+    """A query in Spark SQL: also orders nulls as DataFusion does, last if the order is ascending
+    and
     first if it is descending.
 
     >>> spark_query('SELECT "a" FROM t ORDER BY a, b DESC LIMIT 1')
@@ -201,7 +202,8 @@ def spark_query(sql: str) -> str:
 
 
 def deltalake_sql(sql: str) -> str:
-    """An expression in Spark SQL as deltalake shows it: names in double quotes instead of backticks.
+    """An expression in Spark SQL as deltalake shows it: names in double quotes instead of
+    backticks.
 
     >>> deltalake_sql("`high price` >= 0")
     '"high price" >= 0'

@@ -21,8 +21,10 @@ __all__ = ["deltalake_errors"]
 
 
 class _Rule(NamedTuple):
-    """deltalake's words for errors whose text has a part; `{…}` are the part's groups. They stand alone
-    where programs compare the whole text, otherwise before deltaplane's own. `instead`: the class in
+    """deltalake's words for errors whose text has a part; `{…}` are the part's groups. They stand
+    alone
+    where programs compare the whole text, otherwise before deltaplane's own. `instead`: the class
+    in
     which deltalake raises them, if it is another one."""
 
     part: re.Pattern[str]

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 
 class TableFeatures:
-    """The features that `TableAlterer.add_feature` adds: members of this class, as in deltalake, where
+    """The features that `TableAlterer.add_feature` adds: members of this class, as in deltalake,
+    where
     it is no `enum.Enum`.
 
     >>> TableFeatures.AppendOnly

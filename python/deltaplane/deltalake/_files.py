@@ -86,9 +86,9 @@ class DeltaFileSystemHandler:
     def _info(self, path: str) -> pa_fs.FileInfo:
         from pyarrow import fs
 
-        found = self._files.info(path) if relative(path) else None
-        if found is not None:
-            return _file_info(path, *found, self._local(path))
+        info = self._files.info(path) if relative(path) else None
+        if info is not None:
+            return _file_info(path, *info, self._local(path))
         below = self._files.files_below(path)
         return fs.FileInfo(path, fs.FileType.Directory if below or not relative(path) else fs.FileType.NotFound)
 

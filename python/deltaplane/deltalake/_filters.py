@@ -55,18 +55,18 @@ def encoded(conjunction: Sequence[tuple[str, str, Any]]) -> list[tuple[str, str,
     ]
 
 
-def own_predicate(given: Any, schema: Schema) -> Predicate | None:
+def own_predicate(filters: Any, schema: Schema) -> Predicate | None:
     """A filter as deltaplane takes it.
 
     Raises:
         DeltaError: an operator that doesn't exist or doesn't fit the value, or an unknown column.
     """
-    if given is None:
+    if filters is None:
         return None
-    if isinstance(given, str):
-        return spark_sql(given, types_of(schema))
+    if isinstance(filters, str):
+        return spark_sql(filters, types_of(schema))
     types = types_of(schema)
-    return [[_typed(part, types) for part in conjunction] for conjunction in given]
+    return [[_typed(part, types) for part in conjunction] for conjunction in filters]
 
 
 def types_of(schema: Schema) -> dict[str, str]:

@@ -65,7 +65,8 @@ def optimize_metrics(metrics: dict[str, Any], *, ordered: bool) -> dict[str, Any
 
 
 def change_feed(table: deltaplane.DeltaTable, **arguments: Any) -> RecordBatchReader:
-    """The rows of a change feed, in deltalake's types: strings as views, and times of commits as the
+    """The rows of a change feed, in deltalake's types: strings as views, and times of commits as
+    the
     commits state them, in milliseconds without a zone.
 
     Raises:

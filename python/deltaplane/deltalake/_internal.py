@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from deltaplane.deltalake._commits import RemoveAction as RemoveAction
 from deltaplane.deltalake._commits import Transaction as Transaction
 from deltaplane.deltalake._features import TableFeatures as TableFeatures
@@ -18,9 +20,6 @@ from deltaplane.deltalake._schema_types import PrimitiveType as PrimitiveType
 from deltaplane.deltalake._schema_types import Schema as Schema
 from deltaplane.deltalake._schema_types import StructType as StructType
 from deltaplane.deltalake._schema_types import VariantType as VariantType
-from deltaplane.deltalake._tracing import init_tracing as init_tracing
-from deltaplane.deltalake._tracing import rust_core_version as rust_core_version
-from deltaplane.deltalake._tracing import shutdown_tracing as shutdown_tracing
 from deltaplane.deltalake._writes import create as create_deltalake
 from deltaplane.deltalake._writes import create_table_with_files as create_table_with_add_actions
 from deltaplane.deltalake.installing import VERSION as __version__
@@ -66,3 +65,20 @@ __all__ = [
 
 # deltaplane has no columns with nanoseconds.
 _NANOSECOND_TIMESTAMPS = False
+
+
+def rust_core_version() -> str:
+    """The version of deltaplane's core."""
+    from deltaplane import __version__
+
+    return __version__
+
+
+def init_tracing(endpoint: str | None = None) -> None:
+    """Warns that no traces are sent: deltaplane has events and logging instead."""
+    where = endpoint or "OpenTelemetry"
+    warnings.warn(f"deltaplane sends no traces to {where}: see docs/deltalake.md", RuntimeWarning, stacklevel=2)
+
+
+def shutdown_tracing() -> None:
+    """Does nothing: no traces are sent."""

@@ -122,14 +122,14 @@ class PyMergeBuilder:
 def _reachable(clauses: Sequence[_Clause]) -> list[_Clause]:
     """The clauses that can apply: none of a kind after one without a condition."""
     ended: set[str] = set()
-    kept = []
+    reachable = []
     for clause in clauses:
         kind = next(k for k in ("not_matched_by_source", "not_matched", "matched") if f"when_{k}" in clause.method)
         if kind not in ended:
-            kept.append(clause)
+            reachable.append(clause)
         if clause.predicate is None:
             ended.add(kind)
-    return kept
+    return reachable
 
 
 def _quoted(name: str) -> str:

@@ -4,7 +4,6 @@ converts its arguments, calls deltaplane's table, and converts the result.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -87,15 +86,16 @@ class RawDeltaTable:
         return Schema.from_json(self.inner.schema().to_json())
 
     def metadata(self) -> RawDeltaTableMetaData:
-        """Name, properties and partition columns. Conditions of constraints are shown in deltalake's
+        """Name, properties and partition columns. Conditions of constraints are shown in
+        deltalake's
         SQL; the log has Spark's."""
-        found = self.inner.metadata()
+        current = self.inner.metadata()
         shown = {
             key: deltalake_sql(value) if key.startswith(_CONSTRAINT) else value
-            for key, value in found.configuration.items()
+            for key, value in current.configuration.items()
         }
         return RawDeltaTableMetaData(
-            found.id, found.name, found.description, list(found.partition_columns), found.created_time, shown
+            current.id, current.name, current.description, list(current.partition_columns), current.created_time, shown
         )
 
     def protocol_versions(self) -> tuple[int, int, list[str] | None, list[str] | None]:
@@ -139,19 +139,19 @@ class RawDeltaTable:
         with deltalake_errors():
             self.inner.update_incremental()
 
-    def history(self, limit: int | None) -> tuple[int, list[str]]:
-        """The newest version, and the entries of the versions from it downwards, as JSON."""
+    def history(self, limit: int | None) -> tuple[int, list[dict[str, Any]]]:
+        """The newest version, and the entries of the versions from it downwards."""
         from deltaplane.deltalake._history import shown_entry
 
         newest = deltaplane.DeltaTable(self.inner.location, storage_options=self.inner.storage_options)
         # The times that commits state, not those of their files.
         entries = newest._snapshot.history(limit)
-        return newest.version(), [json.dumps(shown_entry(entry.info)) for entry in entries]
+        return newest.version(), [shown_entry(entry.info) for entry in entries]
 
     # --- its files ----------------------------------------------------------------------------------------------------
 
-    def _predicate(self, given: Any) -> Any:
-        return _filters.own_predicate(given, self.inner.schema())
+    def _predicate(self, filters: Any) -> Any:
+        return _filters.own_predicate(filters, self.inner.schema())
 
     def files(self, file_pruning_predicate: Any = None) -> list[str]:
         """Paths of the files that may hold matching rows."""
@@ -420,8 +420,8 @@ class RawDeltaTable:
 
     def drop_column_not_null(self, column_name: str, commit: Any, hook: Any) -> None:
         """Makes a column nullable."""
-        found = {field.name: field for field in self.inner.schema().fields}.get(column_name)
-        if found is not None and found.nullable:
+        current = {field.name: field for field in self.inner.schema().fields}.get(column_name)
+        if current is not None and current.nullable:
             raise DeltaError(f"the column {column_name} is nullable already")
         self._alter("drop_column_not_null", column_name, commit=commit, hook=hook)
 
@@ -470,8 +470,8 @@ def own_options(options: dict[str, str] | None) -> dict[str, str] | None:
     """Storage options without those that only deltalake's writer of files has."""
     if options is None:
         return None
-    kept = {key: value for key, value in options.items() if key not in _OF_DELTALAKE and key != _ROOT}
-    return kept or None
+    retained = {key: value for key, value in options.items() if key not in _OF_DELTALAKE and key != _ROOT}
+    return retained or None
 
 
 def own_location(table_uri: str, options: dict[str, str] | None) -> str:

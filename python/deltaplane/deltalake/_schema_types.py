@@ -219,7 +219,8 @@ class MapType(_Type):
 
 
 class Field:
-    """A column, or a part of a struct. Metadata other than texts and whole numbers become their JSON
+    """A column, or a part of a struct. Metadata other than texts and whole numbers become their
+    JSON
     text.
 
     >>> Field("x", "integer", metadata={"note": {"y": 3}}).metadata
@@ -340,8 +341,8 @@ class Schema(StructType):
     @property
     def invariants(self) -> list[tuple[str, str]]:
         """Path and condition of each column with an invariant."""
-        found = [(field.name, field.metadata.get("delta.invariants")) for field in self._fields]
-        return [(name, json.loads(text)["expression"]["expression"]) for name, text in found if text]
+        invariants = [(field.name, field.metadata.get("delta.invariants")) for field in self._fields]
+        return [(name, json.loads(text)["expression"]["expression"]) for name, text in invariants if text]
 
     @staticmethod
     def from_json(schema_json: str) -> Schema:

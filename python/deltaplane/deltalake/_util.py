@@ -34,14 +34,14 @@ def deprecate_positional_commit_args(
     legacy_order: tuple[str, ...] = ("commit_properties", "post_commithook_properties"),
 ) -> tuple[Any, Any]:
     """Commit and hook properties, of which old programs pass some by position."""
-    given = {"commit_properties": commit_properties, "post_commithook_properties": post_commithook_properties}
+    values = {"commit_properties": commit_properties, "post_commithook_properties": post_commithook_properties}
     if args:
-        take_positional(method_name, args, given, legacy_order)
-    return given["commit_properties"], given["post_commithook_properties"]
+        take_positional(method_name, args, values, legacy_order)
+    return values["commit_properties"], values["post_commithook_properties"]
 
 
 def take_positional(
-    method_name: str, args: tuple[Any, ...], given: dict[str, Any], order: tuple[str, ...], absent: Any = None
+    method_name: str, args: tuple[Any, ...], values: dict[str, Any], order: tuple[str, ...], absent: Any = None
 ) -> None:
     """Writes arguments that were passed by position to `given`, which has those passed by name.
 
@@ -57,6 +57,6 @@ def take_positional(
         stacklevel=4,
     )
     for name, value in zip(order, args, strict=False):
-        if given[name] is not absent and given[name] is not None:
+        if values[name] is not absent and values[name] is not None:
             raise TypeError(f"{method_name}() got multiple values for '{name}'")
-        given[name] = value
+        values[name] = value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import deltaplane
 from deltaplane.deltalake import _commits
+from deltaplane.deltalake._commits import AddAction
 from deltaplane.deltalake._dialect import spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
 from deltaplane.deltalake._filters import types_of
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from deltaplane.deltalake._raw_table import RawDeltaTable
     from deltaplane.deltalake._schema_types import Schema
-    from deltaplane.deltalake.transaction import AddAction
 
 __all__ = ["convert", "create", "create_table_with_files", "delta_rows", "write", "write_files"]
 
@@ -43,7 +43,7 @@ def delta_rows(data: Any, existing: pa.Schema | None = None) -> pa.RecordBatchRe
     """
     import pyarrow as pa
 
-    from deltaplane.deltalake.writer._conversion import delta_schema
+    from deltaplane.deltalake._arrow import delta_schema
 
     source = pa.RecordBatchReader.from_stream(data) if not isinstance(data, pa.RecordBatchReader) else data
     wanted = delta_schema(source.schema, existing)
@@ -229,7 +229,8 @@ def _overwrites(mode: str) -> Iterator[None]:
 
 
 def _check_transactions(table: RawDeltaTable, commit: Any) -> None:
-    """A version of an application that others committed since the table was opened is a conflict."""
+    """A version of an application that others committed since the table was opened is a
+    conflict."""
     applications = [t.app_id for t in getattr(commit, "app_transactions", None) or ()]
     if not applications:
         return
@@ -353,8 +354,6 @@ def write_files(
         DeltaError: files to remove, which deltaplane finds by a condition alone.
         DeltaProtocolError: another schema than the table's, without mode overwrite.
     """
-    from deltaplane.deltalake.transaction import AddAction
-
     actions = list(actions)
     if not all(isinstance(action, AddAction) for action in actions):
         raise DeltaError("deltaplane removes files by a condition only: use delete, or mode='overwrite'")

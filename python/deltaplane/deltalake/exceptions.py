@@ -1,4 +1,5 @@
-"""deltalake's exceptions: deltaplane's own classes of these names, so that `except` of either catches
+"""deltalake's exceptions: deltaplane's own classes of these names, so that `except` of either
+catches
 errors of both."""
 
 from __future__ import annotations

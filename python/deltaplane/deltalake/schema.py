@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from deltaplane.deltalake._schema_types import (
     ArrayType,
     Field,
@@ -16,4 +14,4 @@ from deltaplane.deltalake._schema_types import (
 
 __all__ = ["ArrayType", "Field", "MapType", "PrimitiveType", "Schema", "StructType", "VariantType"]
 
-DataType: TypeAlias = PrimitiveType | MapType | StructType | ArrayType | VariantType
+DataType = PrimitiveType | MapType | StructType | ArrayType | VariantType

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,15 +70,15 @@ _FALSE: Any = _Default(False)
 _NONE: Any = _Default(None)
 
 
-def _value(given: Any) -> Any:
-    return given.value if isinstance(given, _Default) else given
+def _value(values: Any) -> Any:
+    return values.value if isinstance(values, _Default) else values
 
 
-def _one_filter(name: str, old: FilterType | None, given: FilePruningPredicateType | None) -> Any:
+def _one_filter(name: str, old: FilterType | None, values: FilePruningPredicateType | None) -> Any:
     """The filter, of which old programs pass another argument."""
     if old is None:
-        return given
-    if given is not None:
+        return values
+    if values is not None:
         raise ValueError(f"`{name}` is deprecated; pass only `file_pruning_predicate`")
     warnings.warn(
         f"`{name}` is deprecated; pass the filters to `file_pruning_predicate` instead",
@@ -176,7 +175,7 @@ class DeltaTable:
             "log_buffer_size": log_buffer_size is not None,
             "skip_stats": skip_stats,
         }
-        for name in (name for name, given in ignored.items() if given):
+        for name in (name for name, is_set in ignored.items() if is_set):
             warnings.warn(f"The '{name}' parameter is deprecated and ignored.", DeprecationWarning, stacklevel=2)
         self._storage_options = storage_options
         self._table = RawDeltaTable(str(table_uri), version=version, storage_options=storage_options)
@@ -213,26 +212,26 @@ class DeltaTable:
         raise_if_key_not_exists: bool = _TRUE,
     ) -> DeltaTable:
         """Creates a table without rows and opens it."""
-        given = {
+        values = {
             "commit_properties": commit_properties,
             "post_commithook_properties": post_commithook_properties,
             "raise_if_key_not_exists": raise_if_key_not_exists,
         }
         if args:
-            take_positional("create", args, given, tuple(given), _TRUE)
+            take_positional("create", args, values, tuple(values), _TRUE)
         location = str(table_uri)
         _create_deltalake(
             location,
             schema if isinstance(schema, DeltaSchema) else DeltaSchema.from_arrow(schema),
             [partition_by] if isinstance(partition_by, str) else partition_by or [],
             mode,
-            _value(given["raise_if_key_not_exists"]),
+            _value(values["raise_if_key_not_exists"]),
             name,
             description,
             configuration,
             storage_options,
-            given["commit_properties"],
-            given["post_commithook_properties"],
+            values["commit_properties"],
+            values["post_commithook_properties"],
         )
         return cls(table_uri=location, storage_options=storage_options)
 
@@ -262,7 +261,7 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The entries of commits, newest first."""
         version, entries = self._table.history(limit)
-        return [{**json.loads(text), "version": version - n} for n, text in enumerate(entries)]
+        return [{**entry, "version": version - n} for n, entry in enumerate(entries)]
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that an application committed."""
@@ -296,8 +295,8 @@ class DeltaTable:
     ) -> list[dict[str, str]]:
         """The values of each partition with files."""
         chosen = _one_filter("partition_filters", partition_filters, file_pruning_predicate)
-        found = self._table.get_active_partitions(self._encode_file_pruning_predicate(chosen))
-        return [cast(dict[str, str], dict(partition)) for partition in found if partition]
+        partitions = self._table.get_active_partitions(self._encode_file_pruning_predicate(chosen))
+        return [cast(dict[str, str], dict(partition)) for partition in partitions if partition]
 
     def file_uris(
         self,
@@ -428,8 +427,8 @@ class DeltaTable:
     ) -> dict[str, Any]:
         """Deletes the matching rows, or all; returns metrics."""
         order = ("post_commithook_properties", "commit_properties")
-        given = deprecate_positional_commit_args("delete", args, commit_properties, post_commithook_properties, order)
-        return self._table.delete(predicate, writer_properties, *given)
+        values = deprecate_positional_commit_args("delete", args, commit_properties, post_commithook_properties, order)
+        return self._table.delete(predicate, writer_properties, *values)
 
     def update(
         self,
@@ -445,7 +444,7 @@ class DeltaTable:
         """Updates the matching rows: column → expression, or column → value; returns metrics. New
         values of columns that the table lacks are ignored."""
         order = ("post_commithook_properties", "commit_properties")
-        given = deprecate_positional_commit_args("update", args, commit_properties, post_commithook_properties, order)
+        values = deprecate_positional_commit_args("update", args, commit_properties, post_commithook_properties, order)
         if updates is not None and new_values is not None:
             raise ValueError("Passing updates and new_values at same time is not allowed, pick one.")
         if updates is None and new_values is None:
@@ -463,7 +462,7 @@ class DeltaTable:
             known = {field.name for field in self.schema().fields}
             new_values = {name: value for name, value in new_values.items() if name in known}
         safe_cast = not error_on_type_mismatch
-        return self._table.update(updates, new_values, predicate, writer_properties, safe_cast, *given)
+        return self._table.update(updates, new_values, predicate, writer_properties, safe_cast, *values)
 
     def merge(
         self,
@@ -533,7 +532,7 @@ class DeltaTable:
         """Commits files that were written already."""
         from deltaplane.deltalake._writes import write_files
 
-        given = deprecate_positional_commit_args(
+        values = deprecate_positional_commit_args(
             "create_write_transaction", args, commit_properties, post_commithook_properties
         )
         write_files(
@@ -543,7 +542,7 @@ class DeltaTable:
             [partition_by] if isinstance(partition_by, str) else partition_by or [],
             schema if isinstance(schema, DeltaSchema) else DeltaSchema.from_arrow(schema),
             partition_filters,
-            *given,
+            *values,
         )
 
     # --- its maintenance ----------------------------------------------------------------------------------------------
@@ -561,24 +560,24 @@ class DeltaTable:
     ) -> list[str]:
         """Deletes files that no version needs, or lists them; returns their paths."""
         order = ("post_commithook_properties", "commit_properties", "full", "keep_versions")
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             "post_commithook_properties": post_commithook_properties,
             "commit_properties": commit_properties,
             "full": None if full is _FALSE else full,
             "keep_versions": None if keep_versions is _NONE else keep_versions,
         }
         if args:
-            take_positional("vacuum", args, given, order)
+            take_positional("vacuum", args, values, order)
         if retention_hours is not None and retention_hours < 0:
             raise ValueError("The retention periods should be positive.")
         return self._table.vacuum(
             dry_run,
             retention_hours,
             enforce_retention_duration,
-            given["commit_properties"],
-            given["post_commithook_properties"],
-            bool(given["full"]),
-            given["keep_versions"],
+            values["commit_properties"],
+            values["post_commithook_properties"],
+            bool(values["full"]),
+            values["keep_versions"],
         )
 
     def restore(
@@ -608,8 +607,8 @@ class DeltaTable:
     ) -> dict[str, Any]:
         """Removes missing files from the log, or lists them."""
         order = ("post_commithook_properties", "commit_properties")
-        given = deprecate_positional_commit_args("repair", args, commit_properties, post_commithook_properties, order)
-        return self._table.repair(dry_run, *given)
+        values = deprecate_positional_commit_args("repair", args, commit_properties, post_commithook_properties, order)
+        return self._table.repair(dry_run, *values)
 
     def generate(self) -> None:
         """Writes manifests for engines that can't read tables."""

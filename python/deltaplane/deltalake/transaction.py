@@ -6,25 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltaplane.deltalake._commits import AddAction as AddAction
 from deltaplane.deltalake._commits import RemoveAction as RemoveAction
 from deltaplane.deltalake._commits import Transaction as Transaction
 from deltaplane.deltalake._util import deprecate_positional_commit_args
 
 if TYPE_CHECKING:
     from deltaplane.deltalake._schema_types import Schema
-
-
-@dataclass
-class AddAction:
-    """A file that was written already, as a commit adds it: `partition_values` and `stats` as the log
-    has them, `modification_time` in milliseconds since 1970."""
-
-    path: str
-    size: int
-    partition_values: Mapping[str, str | None]
-    modification_time: int
-    data_change: bool
-    stats: str
 
 
 @dataclass(init=True)

@@ -148,8 +148,8 @@ class StoreFiles:
         known = self.known_sizes.get(relative(path))
         if known is not None:
             return known
-        found = self.info(path)
-        return None if found is None else found[0]
+        info = self.info(path)
+        return None if info is None else info[0]
 
     def open(self, path: str) -> StoreFile:
         """Opens a file for reading.
@@ -217,8 +217,8 @@ def arrow_file_system(files: StoreFiles) -> pa_fs.PyFileSystem:
             return [_file_info(files, path) for path in paths]
 
         def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-            found = files.files_below(selector.base_dir)
-            return [fs.FileInfo(path, fs.FileType.File, size=size) for path, size, _ in found]
+            info = files.files_below(selector.base_dir)
+            return [fs.FileInfo(path, fs.FileType.File, size=size) for path, size, _ in info]
 
         def open_input_file(self, path: str) -> pa.PythonFile:
             return pa.PythonFile(files.open(path), mode="r")

@@ -1,4 +1,5 @@
-"""A table's files as a dataset of pyarrow: a fragment for each file, with what the log states of its
+"""A table's files as a dataset of pyarrow: a fragment for each file, with what the log states of
+its
 rows, by which other libraries skip files.
 
 Reads the log; pyarrow reads the data files.

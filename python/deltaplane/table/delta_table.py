@@ -778,12 +778,12 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     def to_pyarrow_dataset(
         self,
-        predicate: Predicate | None = None,
-        *,
+        partitions: Predicate | None = None,
         filesystem: pa_fs.FileSystem | None = None,
         parquet_read_options: ds.ParquetReadOptions | None = None,
         schema: pa.Schema | None = None,
         as_large_types: bool = False,
+        file_pruning_predicate: Predicate | None = None,
     ) -> ds.FileSystemDataset:
         """The files that may hold matching rows as a dataset of pyarrow, which reads them itself.
 
@@ -792,8 +792,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         reads faster, and is the only way to read tables with deletion vectors or mapped columns.
 
         Args:
-            predicate: Spark SQL or tuples; other files that can't match are left out. Rows aren't
-                filtered.
+            partitions, file_pruning_predicate: two names for Spark SQL or tuples: files without
+                matching rows are left out. Rows aren't filtered.
             filesystem: a file system of pyarrow whose root is the table; default this table's
                 store.
             parquet_read_options, schema: as in `pyarrow.dataset`.
@@ -813,6 +813,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.table.arrow_dataset import arrow_dataset
 
+        predicate = _one_of(partitions, file_pruning_predicate)
         return arrow_dataset(self, predicate, filesystem, parquet_read_options, schema, as_large_types)
 
     def to_pandas(
@@ -867,10 +868,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _one_of(partition_filters: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
-    if partition_filters is not None and file_pruning_predicate is not None:
+def _one_of(partitions: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
+    if partitions is not None and file_pruning_predicate is not None:
         raise InvalidArgumentError("partition_filters and file_pruning_predicate are one argument: give one")
-    return file_pruning_predicate if partition_filters is None else partition_filters
+    return file_pruning_predicate if partitions is None else partitions
 
 
 def _is_arrow_expression(filters: Any) -> bool:

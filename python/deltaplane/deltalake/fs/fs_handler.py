@@ -1,4 +1,5 @@
-"""The class of file systems that pyarrow accepts. Imports pyarrow, whose class it is derived from."""
+"""The class of file systems that pyarrow accepts. Imports pyarrow, whose class it is derived
+from."""
 
 from __future__ import annotations
 

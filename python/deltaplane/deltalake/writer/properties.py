@@ -74,7 +74,8 @@ class Encoding(Enum):
 
 @dataclass(init=True)
 class BloomFilterProperties:
-    """Whether a column's files get a Bloom filter, its probability of a wrong hit, and the number of
+    """Whether a column's files get a Bloom filter, its probability of a wrong hit, and the number
+    of
     distinct values."""
 
     def __init__(self, set_bloom_filter_enabled: bool | None, fpp: float | None = None, ndv: int | None = None) -> None:

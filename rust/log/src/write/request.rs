@@ -85,7 +85,8 @@ pub struct CommitRequest {
 }
 
 /// The rules of delta-rs: protocol versions in properties are stored and imply no feature, an
-/// application's version may be committed again, and features are added by commits of their own name.
+/// application's version may be committed again, and features are added by commits of their own
+/// name.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeltaRsRules {

@@ -21,7 +21,8 @@ pub struct Directives {
     pub min_reader_version: Option<i32>,
     /// Writer version whose features to support.
     pub min_writer_version: Option<i32>,
-    /// Whether the protocol follows delta-rs: versions are lower bounds that imply no feature, and a
+    /// Whether the protocol follows delta-rs: versions are lower bounds that imply no feature, and
+    /// a
     /// protocol that lists features lists those in use.
     pub as_delta_rs: bool,
 }
@@ -43,7 +44,8 @@ impl Directives {
         Ok(taken)
     }
 
-    /// As [`take`](Self::take) by the rules of delta-rs, and the instructions that its tables store:
+    /// As [`take`](Self::take) by the rules of delta-rs, and the instructions that its tables
+    /// store:
     /// the versions.
     pub fn take_as_delta_rs(properties: &mut BTreeMap<String, String>) -> Result<(Self, BTreeMap<String, String>)> {
         let stored = [(READER, "delta.minReaderVersion"), (WRITER, "delta.minWriterVersion")]

@@ -36,7 +36,8 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
     Ok(minimum_protocol(set))
 }
 
-/// The protocol that delta-rs gives: at least the versions of `base` and those asked for, and as high
+/// The protocol that delta-rs gives: at least the versions of `base` and those asked for, and as
+/// high
 /// as the features in use need; features are listed where the versions list some, those in use and
 /// those that `base` lists. Features that are asked for by name are always listed.
 fn protocol_in_use(base: Option<&Protocol>, view: View<'_>, asked: &Directives) -> Result<Protocol> {
