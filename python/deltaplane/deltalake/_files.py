@@ -6,6 +6,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.deltalake._util import own_location, own_options
 from deltaplane.io.store_files import StoreFile, StoreFiles, StoreWriter, relative
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ class DeltaFileSystemHandler:
     def __init__(
         self, table_uri: str, options: dict[str, str] | None = None, known_sizes: dict[str, int] | None = None
     ) -> None:
-        own = {key: value for key, value in (options or {}).items() if key != _BUFFER}
-        self._files = StoreFiles(table_uri, own or None, known_sizes)
+        self._files = StoreFiles(own_location(table_uri, options), own_options(options), known_sizes)
         self._buffer = (options or {}).get(_BUFFER)
 
     @classmethod

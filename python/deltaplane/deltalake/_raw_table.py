@@ -15,6 +15,7 @@ from deltaplane.deltalake._commits import hook_properties as _hook
 from deltaplane.deltalake._commits import writer_properties as _files
 from deltaplane.deltalake._dialect import deltalake_sql, spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
+from deltaplane.deltalake._util import own_location, own_options
 from deltaplane.exceptions import DeltaError, VersionNotFoundError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from deltaplane.deltalake._schema_types import Field, Schema
 
 _CONSTRAINT = "delta.constraints."
-_OF_DELTALAKE = {"max_buffer_size", "max_concurrency"}
-_ROOT = "opendal.root"
 
 
 @dataclass
@@ -280,8 +279,11 @@ class RawDeltaTable:
         """Runs a merge."""
         if merge_builder.merge_schema and self.inner._snapshot.column_mapping != "none":
             raise DeltaError("Schema evolution on column-mapped tables is not yet supported")
+        total = self.inner._snapshot.num_files()
         with deltalake_errors():
-            return merge_builder.run(self.inner)
+            metrics = merge_builder.run(self.inner)
+        scanned = metrics.get("num_target_files_scanned")
+        return metrics if scanned is None else {**metrics, "num_target_files_skipped_during_scan": total - scanned}
 
     # --- its maintenance ----------------------------------------------------------------------------------------------
 
@@ -464,25 +466,6 @@ class RawDeltaTable:
             "the table provider of datafusion is not installed with deltaplane: use QueryBuilder, or register "
             "table.to_pyarrow_dataset() in DataFusion's session"
         )
-
-
-def own_options(options: dict[str, str] | None) -> dict[str, str] | None:
-    """Storage options without those that only deltalake's writer of files has."""
-    if options is None:
-        return None
-    retained = {key: value for key, value in options.items() if key not in _OF_DELTALAKE and key != _ROOT}
-    return retained or None
-
-
-def own_location(table_uri: str, options: dict[str, str] | None) -> str:
-    """The location as deltaplane has it: `~` is the home directory, and OpenDAL's scheme of local
-    files (`fs://host/path` below the option `opendal.root`) a path."""
-    import os
-
-    scheme, _, rest = table_uri.partition("://")
-    if scheme in ("fs", "opendal+fs"):
-        return os.path.join((options or {}).get(_ROOT, "/"), rest.partition("/")[2])
-    return os.path.expanduser(table_uri) if table_uri.startswith("~") else table_uri
 
 
 def _moment(text: str) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from datetime import date, datetime
 from typing import Any
@@ -60,3 +61,25 @@ def take_positional(
         if values[name] is not absent and values[name] is not None:
             raise TypeError(f"{method_name}() got multiple values for '{name}'")
         values[name] = value
+
+
+# Options of deltalake's writer of files.
+_OF_DELTALAKE = {"max_buffer_size", "max_concurrency"}
+_ROOT = "opendal.root"
+
+
+def own_options(options: dict[str, str] | None) -> dict[str, str] | None:
+    """Storage options without those that only deltalake's writer of files has."""
+    if options is None:
+        return None
+    retained = {key: value for key, value in options.items() if key not in _OF_DELTALAKE and key != _ROOT}
+    return retained or None
+
+
+def own_location(table_uri: str, options: dict[str, str] | None) -> str:
+    """The location as deltaplane has it: `~` is the home directory, and OpenDAL's scheme of local
+    files (`fs://host/path` below the option `opendal.root`) a path."""
+    scheme, _, rest = table_uri.partition("://")
+    if scheme in ("fs", "opendal+fs"):
+        return os.path.join((options or {}).get(_ROOT, "/"), rest.partition("/")[2])
+    return os.path.expanduser(table_uri) if table_uri.startswith("~") else table_uri

@@ -14,7 +14,7 @@ from deltaplane.deltalake._commits import AddAction
 from deltaplane.deltalake._dialect import spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
 from deltaplane.deltalake._filters import types_of
-from deltaplane.deltalake._raw_table import own_location, own_options
+from deltaplane.deltalake._util import own_location, own_options
 from deltaplane.exceptions import (
     CommitFailedError,
     DeltaError,
