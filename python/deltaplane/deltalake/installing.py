@@ -92,12 +92,6 @@ def install() -> None:
 
     Warns:
         RuntimeWarning: the package deltalake was imported before: objects of it stay as they are.
-
-    >>> import deltaplane.deltalake
-    >>> deltaplane.deltalake.install()
-    >>> import deltalake
-    >>> deltalake is deltaplane.deltalake
-    True
     """
     if _ALIAS not in sys.meta_path:
         sys.meta_path.insert(0, _ALIAS)
