@@ -12,8 +12,8 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping,
-    iceberg_compat, row_tracking, type_widening,
+    self, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping, iceberg_compat,
+    row_tracking, type_widening,
 };
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::files::rows::{FileRows, num_records};
@@ -251,7 +251,12 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     request.commit.validate(&configuration)?;
     configuration.extend(stored);
     let mapping = Mapping::of(&configuration)?;
-    check_new_schema(&schema, &partition_columns, names_of(mapping, &request), request.has_rows())?;
+    check_new_schema(
+        &schema,
+        &partition_columns,
+        names_of(mapping, &request),
+        request.has_rows(),
+    )?;
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let mut metadata = Metadata {
         id: new_id().to_string(),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use deltaplane_error::Result;
 use deltaplane_protocol::actions::SetTransaction;
 use deltaplane_protocol::bloom_filters::BloomFilterChoice;
-use deltaplane_error::Result;
 use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::Directives;
 use deltaplane_protocol::properties::{Properties, canonical_key};

@@ -68,7 +68,13 @@ fn protocol_in_use(base: Option<&Protocol>, view: View<'_>, asked: &Directives) 
         true => FEATURES_WRITER,
         false => highest(writer, asked_writer, known.iter().map(|f| legacy(f).1).max()),
     };
-    let readers = || known.iter().filter(|f| f.kind == Kind::ReaderWriter).map(|f| f.name.to_owned()).collect();
+    let readers = || {
+        known
+            .iter()
+            .filter(|f| f.kind == Kind::ReaderWriter)
+            .map(|f| f.name.to_owned())
+            .collect()
+    };
     Ok(Protocol {
         min_reader_version: reader,
         min_writer_version: writer,
@@ -264,7 +270,10 @@ mod tests {
             (as_delta_rs(&[], Some(1), Some(7)), protocol(1, 7, None, Some(&[]))),
             (as_delta_rs(&[], Some(3), Some(7)), protocol(3, 7, Some(&[]), Some(&[]))),
             // Features that are asked for are listed alone.
-            (as_delta_rs(&["changeDataFeed"], None, None), protocol(1, 7, None, Some(&["changeDataFeed"]))),
+            (
+                as_delta_rs(&["changeDataFeed"], None, None),
+                protocol(1, 7, None, Some(&["changeDataFeed"])),
+            ),
             (
                 as_delta_rs(&["deletionVectors"], None, None),
                 protocol(3, 7, Some(&["deletionVectors"]), Some(&["deletionVectors"])),
