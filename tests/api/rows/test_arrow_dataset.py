@@ -1,5 +1,5 @@
-"""`DeltaTable.to_pyarrow_dataset`: pyarrow skips the files whose statistics exclude its filter, and no
-other files."""
+"""`DeltaTable.to_pyarrow_dataset`: pyarrow skips the files whose statistics exclude its filter, and
+no other files."""
 
 from __future__ import annotations
 
