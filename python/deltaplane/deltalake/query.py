@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["PyQueryBuilder", "QueryBuilder"]
 
-# Words with which a result's column may be something else than a column of the table.
-_COMPUTES = re.compile(r"\b(AS|JOIN|UNION|INTERSECT|EXCEPT|GROUP|CASE|WITH)\b|[()]", re.IGNORECASE)
+_ITEM = r"""(?:\w+\.)?(?:\*|\w+|"[^"]+"|`[^`]+`)"""
+# A query whose result has columns of one table and nothing else: names without aliases, no join.
+_PLAIN = re.compile(
+    rf"\s*SELECT\s+{_ITEM}(?:\s*,\s*{_ITEM})*\s+FROM\s+\w+\s*(?:WHERE\b|ORDER\b|LIMIT\b|;|$)", re.IGNORECASE
+)
+_SEVERAL = re.compile(r"\b(?:UNION|INTERSECT|EXCEPT|MINUS)\b", re.IGNORECASE)
 
 
 class PyQueryBuilder:
@@ -51,7 +55,7 @@ class PyQueryBuilder:
 
         from deltaplane.deltalake._arrow import declared
 
-        if len(self._registered) != 1 or _COMPUTES.search(sql):
+        if len(self._registered) != 1 or not _PLAIN.match(sql) or _SEVERAL.search(sql):
             return schema
         (table,) = self._registered.values()
         return declared(schema, pa.schema(table.schema))
