@@ -185,6 +185,11 @@ model: ## every state of the commit and checkpoint protocol in the small, by our
 planted: develop ## plants one-line faults, each of which a named test must notice (PLANTED_ARGS="word" chooses some by their names)
 	$(PYTHON) tests/planted/plant.py $(PLANTED_ARGS)
 
+# The tests are delta-rs's own, from a checkout: they aren't in this repository.
+.PHONY: drop-in
+drop-in: develop ## delta-rs's Python tests on deltalake and on deltaplane.deltalake (DELTA_RS=/path/to/delta-rs, DROP_IN_ARGS="test_merge.py")
+	$(BIN)/python tests/drop_in/run.py "$(DELTA_RS)" $(DROP_IN_ARGS)
+
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
 	for measure in benches/bench_*.py benches/sql/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done

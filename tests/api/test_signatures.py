@@ -98,9 +98,11 @@ def test_a_missing_method_says_what_to_do() -> None:
 
     deltaplane.write_deltalake("memory://signatures/t", pa.table({"x": [1]}))
     table = DeltaTable("memory://signatures/t")
-    assert not hasattr(table, "to_pyarrow_dataset")
-    with pytest.raises(AttributeError, match=r"DeltaTable\.to_pyarrow_dataset isn't in this version of .*: use scan"):
-        table.to_pyarrow_dataset  # noqa: B018
+    assert not hasattr(table, "create_write_transaction")
+    with pytest.raises(
+        AttributeError, match=r"DeltaTable\.create_write_transaction isn't in this .*: use write_deltalake"
+    ):
+        table.create_write_transaction  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         table.nonsense  # noqa: B018
 

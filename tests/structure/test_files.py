@@ -41,6 +41,10 @@ FEATURE_NAMES = set(
 FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
     "rust/protocol/src/properties/known.rs": {"appendOnly"},  # the property delta.appendOnly
     "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type in schemas
+    # deltalake's own lists, which other libraries import
+    "python/deltaplane/deltalake/_features.py": {
+        *("appendOnly", "invariants", "timestampNtz", "variantType", "variantType-preview")
+    },
 }
 
 SPARK_INTERNALS = "org.apache.spark.sql.execution"

@@ -558,16 +558,30 @@ class TableAlterer:
         """
         if len(constraints) != 1:
             raise InvalidArgumentError(f"one constraint is added at a time, not {len(constraints)}")
-        ((name, expression),) = constraints.items()
-        if name == _CHARACTERS:
+        return self._add_constraints(constraints, dry_run, commit_properties, post_commithook_properties)
+
+    def _add_constraints(
+        self,
+        constraints: Mapping[str, str],
+        dry_run: bool,
+        commit_properties: CommitProperties | None,
+        post_commithook_properties: PostCommitHookProperties | None,
+    ) -> AlterPlan:
+        """Adds constraints, as `add_constraint` does, in one commit."""
+        if _CHARACTERS in constraints:
             raise InvalidArgumentError(
-                f"`{name}` can't be the name of a constraint: Spark calls its own check of CHAR and VARCHAR so; take another name"
+                f"`{_CHARACTERS}` can't be the name of a constraint: Spark calls its own check of CHAR and VARCHAR so; take another name"
             )
+        (name, expression), *others = constraints.items()
         arguments: dict[str, Any] = {"name": name, "expression": expression}
+        if others:
+            arguments["others"] = dict(others)
         # Reading the rows takes time, so everything that can be refused without the rows is refused
         # first.
         self._alter("add_constraint", arguments, True, commit_properties, post_commithook_properties)
-        arguments["seen"] = self._judged(name, expression)
+        for each, condition in constraints.items():
+            seen = self._judged(each, condition)
+            arguments["seen"] = min(seen, arguments.get("seen", seen))
         return self._alter("add_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def drop_constraint(

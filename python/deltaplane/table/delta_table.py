@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.fs as pa_fs
 
     from deltaplane.advisor.advice import AdviceReport
     from deltaplane.commands.plan_explanation import PlanExplanation
@@ -48,7 +50,6 @@ __all__ = ["DeltaTable"]
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
     "table_config": "",
-    "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
 }
 
 
@@ -775,6 +776,46 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             return table if columns is None else table.select(columns)
         return self._rows(columns, partitions, filters).to_arrow()
 
+    def to_pyarrow_dataset(
+        self,
+        partitions: Predicate | None = None,
+        filesystem: pa_fs.FileSystem | None = None,
+        parquet_read_options: ds.ParquetReadOptions | None = None,
+        schema: pa.Schema | None = None,
+        as_large_types: bool = False,
+        file_pruning_predicate: Predicate | None = None,
+    ) -> ds.FileSystemDataset:
+        """The files that may hold matching rows as a dataset of pyarrow, which reads them itself.
+
+        Each fragment has its partition's values and what the log states of its columns (bounds,
+        nulls), so that pyarrow and the libraries above it skip files by their own filters. `scan`
+        reads faster, and is the only way to read tables with deletion vectors or mapped columns.
+
+        Args:
+            partitions, file_pruning_predicate: two names for Spark SQL or tuples: files without
+                matching rows are left out. Rows aren't filtered.
+            filesystem: a file system of pyarrow whose root is the table; default this table's
+                store.
+            parquet_read_options, schema: as in `pyarrow.dataset`.
+            as_large_types: whether strings, binaries and lists have 64-bit offsets.
+
+        Raises:
+            UnsupportedFeatureError: the table has deletion vectors, mapped columns, or files
+                outside of its directory.
+
+        >>> import pyarrow as pa, pyarrow.dataset as ds
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 2, 3):
+        ...     _ = write_deltalake("memory://doc-dataset/t", pa.table({"x": [x]}), mode="append")
+        >>> dataset = DeltaTable("memory://doc-dataset/t").to_pyarrow_dataset()
+        >>> len(list(dataset.get_fragments(ds.field("x") > 2))), dataset.to_table(filter=ds.field("x") > 2)["x"].to_pylist()
+        (1, [3])
+        """
+        from deltaplane.table.arrow_dataset import arrow_dataset
+
+        predicate = _one_of(partitions, file_pruning_predicate)
+        return arrow_dataset(self, predicate, filesystem, parquet_read_options, schema, as_large_types)
+
     def to_pandas(
         self,
         partitions: Predicate | None = None,
@@ -827,10 +868,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _one_of(partition_filters: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
-    if partition_filters is not None and file_pruning_predicate is not None:
+def _one_of(partitions: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
+    if partitions is not None and file_pruning_predicate is not None:
         raise InvalidArgumentError("partition_filters and file_pruning_predicate are one argument: give one")
-    return file_pruning_predicate if partition_filters is None else partition_filters
+    return file_pruning_predicate if partitions is None else partitions
 
 
 def _is_arrow_expression(filters: Any) -> bool:

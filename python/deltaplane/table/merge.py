@@ -112,8 +112,9 @@ class TableMerger:
 
         Returns:
             `num_target_rows_inserted`, `_updated`, `_deleted` and `_copied`, `num_source_rows`,
-            `num_output_rows`, `num_target_files_added` and `_removed`, times in milliseconds and
-            the other metrics of the commit. Nothing is committed if no row changes.
+            `num_output_rows`, `num_target_files_added`, `_removed` and, after a commit, `_scanned`
+            (those with rows that the join read), times in milliseconds and the other metrics of the
+            commit. Nothing is committed if no row changes.
 
         Raises:
             InvalidArgumentError: no clause, an unreachable clause, an invalid expression, an

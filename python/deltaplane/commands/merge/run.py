@@ -135,7 +135,8 @@ class _Run:
         if not changed and not inserted:
             job.unchanged["numSourceRows"] = sources
             return None
-        return job.commit(merge_metrics(job.finish(), rows, sources, inserted))
+        done = job.commit(merge_metrics(job.finish(), rows, sources, inserted))
+        return {**done, "numTargetFilesScanned": self._rows.count}
 
     def _join(self, sources: int) -> None:
         """Finds the matching pairs of rows, with the clause that applies to each."""

@@ -28,6 +28,11 @@ class TargetRows:
         self._snapshot, self._engine = snapshot, engine
         self._files: dict[str, int] = {}
 
+    @property
+    def count(self) -> int:
+        """The number of files whose rows were streamed."""
+        return len(self._files)
+
     def numbers(self, paths: Sequence[str]) -> list[int]:
         """The numbers of files that were streamed before."""
         return [self._files[path] for path in paths]

@@ -35,7 +35,8 @@ class FileRequest(Record):
 
 class CommitRequest(Record):
     """The settings of a commit: free text and free fields of its `commitInfo`, versions of
-    applications (`app_id` and `version`), of which one that is in the table skips the commit."""
+    applications (`app_id` and `version`), of which one that is in the table skips the commit.
+    `delta_rs`: follows delta-rs where its rules differ, with the settings of these rules."""
 
     user_metadata: str | None = None
     commit_info: Mapping[str, Any] = {}
@@ -44,6 +45,7 @@ class CommitRequest(Record):
     cleanup: bool | None = None
     max_commit_retries: int | None = None
     engine_info: str | None = None
+    delta_rs: Mapping[str, bool] | None = None
 
 
 class WriteRequest(Record):

@@ -58,13 +58,13 @@ pub struct CheckpointReport {
 }
 
 /// Whether a checkpoint of this version is due; `among_many` if many other writers are committing
-/// now.
-pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
+/// now, `one_earlier` if the version before a multiple of the interval is due instead of it.
+pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool, one_earlier: bool) -> bool {
     let since = |checkpoint: Option<u64>| Tail {
         among_many,
         ..snapshot.log_tail(checkpoint)
     };
-    let (version, tail) = (snapshot.version(), since(None));
+    let (version, tail) = (snapshot.version() + u64::from(one_earlier), since(None));
     if !tail.is_due(version) || !tail.is_longer() {
         return tail.is_due(version);
     }

@@ -105,6 +105,10 @@ pub struct Staged {
     pub cleanup: Option<bool>,
     /// Attempts in all; the default bound when absent.
     pub max_attempts: Option<usize>,
+    /// Whether the commit follows delta-rs: the user's fields take precedence over the standard
+    /// ones, parameters of the user are added to the operation's, and checkpoints are due one
+    /// version earlier, since the first commit counts.
+    pub as_delta_rs: bool,
 }
 
 /// Repeats a transaction's work on files in which other writers deleted more rows meanwhile
@@ -340,7 +344,28 @@ impl Staged {
         if let Some(text) = &self.user_metadata {
             info.insert("userMetadata".into(), json!(text));
         }
+        if self.as_delta_rs {
+            self.keep_extra_info(&mut info);
+        }
         info
+    }
+
+    /// Writes the user's fields over the standard ones, and the user's parameters beside the
+    /// operation's, as texts.
+    fn keep_extra_info(&self, info: &mut CommitInfo) {
+        const PARAMETERS: &str = "operationParameters";
+        for (key, value) in self.extra_info.iter().filter(|(key, _)| *key != PARAMETERS) {
+            info.insert(key.clone(), value.clone());
+        }
+        let Some(Value::Object(added)) = self.extra_info.get(PARAMETERS) else {
+            return;
+        };
+        let mut parameters = self.operation.parameters.clone();
+        for (key, value) in added {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            parameters.entry(key.clone()).or_insert(json!(text));
+        }
+        info.insert(PARAMETERS.into(), json!(parameters));
     }
 }
 
@@ -522,6 +547,7 @@ async fn won(
         checkpoint: !staged.skip_checkpoint,
         cleanup: staged.cleanup,
         among_many: snapshot.is_among_many(),
+        one_earlier: staged.as_delta_rs,
     };
     let checkpointed = match done.answered {
         true => post_commit::run(base, &snapshot, actions, checksum, hooks).await,

@@ -23,6 +23,8 @@ pub(crate) struct Hooks {
     pub cleanup: Option<bool>,
     /// Whether many other writers are committing now.
     pub among_many: bool,
+    /// Whether checkpoints are due one version earlier than multiples of the interval.
+    pub one_earlier: bool,
 }
 
 /// The checksum of a version that is being committed: its file is begun while the commit becomes
@@ -86,7 +88,7 @@ pub(crate) async fn run(
     written: Option<VersionChecksum>,
     hooks: Hooks,
 ) -> bool {
-    let due = checkpoint_writer::is_due(new, hooks.among_many).await;
+    let due = checkpoint_writer::is_due(new, hooks.among_many, hooks.one_earlier).await;
     // Among many writers the next version exists before the checksum of this one could be used.
     if let Some(sum) = written {
         new.keep_checksum(sum);

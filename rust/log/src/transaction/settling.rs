@@ -35,7 +35,7 @@ pub(crate) async fn settle_later(
         return Err(ahead);
     };
     let unread = unread.own(Some(base), put_ms);
-    if checkpoint_writer::is_due(&unread, unread.is_among_many()).await {
+    if checkpoint_writer::is_due(&unread, unread.is_among_many(), staged.as_delta_rs).await {
         return Err(ahead);
     }
     let sum = ahead.sum().clone();

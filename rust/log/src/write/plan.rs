@@ -12,8 +12,8 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping,
-    iceberg_compat, row_tracking, type_widening,
+    self, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping, iceberg_compat,
+    row_tracking, type_widening,
 };
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::files::rows::{FileRows, num_records};
@@ -244,13 +244,19 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     let partition_columns = canonical_columns(&schema, request.partition_by.as_deref().unwrap_or_default())?;
     let mut configuration = BTreeMap::new();
     let mut wanted = request.configuration.clone();
-    let mut asked = Directives::take(&mut wanted)?;
+    let (mut asked, stored) = request.commit.directives(&mut wanted)?;
     for (k, v) in &wanted {
         configuration.insert(canonical_key(k)?, v.clone());
     }
-    Properties::validate(&configuration)?;
+    request.commit.validate(&configuration)?;
+    configuration.extend(stored);
     let mapping = Mapping::of(&configuration)?;
-    check_new_schema(&schema, &partition_columns, mapping, request.has_rows())?;
+    check_new_schema(
+        &schema,
+        &partition_columns,
+        names_of(mapping, &request),
+        request.has_rows(),
+    )?;
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let mut metadata = Metadata {
         id: new_id().to_string(),
@@ -427,7 +433,7 @@ async fn existing_table(
     };
     let (mut after, mut asked) = match request.schema_mode {
         Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
-        _ => (base.state().metadata().clone(), Directives::default()),
+        _ => (base.state().metadata().clone(), request.commit.no_directives()),
     };
     let mapping = Mapping::of(&after.configuration)?;
     let (schema, partition_columns) = new_schema(&base, incoming, &request, mapping)?;
@@ -469,7 +475,7 @@ async fn existing_table(
         schema: &schema,
     };
     change_data_feed::check_columns(Some(base.state().view()), view)?;
-    let protocol = match metadata.is_some() || asked != Directives::default() {
+    let protocol = match metadata.is_some() || asked != request.commit.no_directives() {
         true => {
             let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;
             features::check_write(&p, view)?;
@@ -577,7 +583,7 @@ fn new_schema(
         }
         let previous: &[String] = if request.defines_anew() { &[] } else { &old_columns };
         let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(previous))?;
-        check_new_schema(&incoming, &columns, mapping, request.has_rows())?;
+        check_new_schema(&incoming, &columns, names_of(mapping, request), request.has_rows())?;
         return Ok((incoming, columns));
     }
     if let Some(asked) = &request.partition_by
@@ -605,9 +611,17 @@ fn new_schema(
             base.schema().as_ref().clone()
         }
     };
-    check_field_names(&schema, base.state().mapping())
+    check_field_names(&schema, names_of(base.state().mapping(), request))
         .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
     Ok((schema, old_columns))
+}
+
+/// The mapping by whose rules names of columns are checked: delta-rs writes all names to files.
+fn names_of(mapping: Mapping, request: &WriteRequest) -> Mapping {
+    match request.commit.delta_rs {
+        Some(_) => Mapping::Name,
+        None => mapping,
+    }
 }
 
 /// New metadata if the request changes schema, partitioning or other parts; the rest is carried

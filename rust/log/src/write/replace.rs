@@ -9,7 +9,7 @@ use deltaplane_protocol::features::{
     Directives, column_mapping, outlives_definition, outlives_replacement, row_tracking,
 };
 use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::properties::{Properties, canonical_key};
+use deltaplane_protocol::properties::canonical_key;
 
 use crate::environment::new_id;
 use crate::write::request::WriteRequest;
@@ -28,16 +28,17 @@ pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Met
         ..before.clone()
     };
     if request.configuration.is_empty() && !is_anew {
-        return Ok((after, Directives::default()));
+        return Ok((after, request.commit.no_directives()));
     }
     let mut wanted = request.configuration.clone();
-    let asked = Directives::take(&mut wanted)?;
+    let (asked, stored) = request.commit.directives(&mut wanted)?;
     let mut configuration = BTreeMap::new();
     for (key, value) in &wanted {
         configuration.insert(canonical_key(key)?, value.clone());
     }
     // Retained properties belong to writers, and can't be set.
-    Properties::validate(&configuration)?;
+    request.commit.validate(&configuration)?;
+    configuration.extend(stored);
     let outlives = if is_anew {
         outlives_definition
     } else {

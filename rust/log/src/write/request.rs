@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use deltaplane_error::Result;
 use deltaplane_protocol::actions::SetTransaction;
 use deltaplane_protocol::bloom_filters::BloomFilterChoice;
 use deltaplane_protocol::expr::Expr;
+use deltaplane_protocol::features::Directives;
+use deltaplane_protocol::properties::{Properties, canonical_key};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -77,13 +80,65 @@ pub struct CommitRequest {
     pub max_commit_retries: Option<usize>,
     /// The program that writes, besides deltaplane.
     pub engine_info: Option<String>,
+    /// Follows delta-rs where its rules differ from delta-spark's.
+    pub delta_rs: Option<DeltaRsRules>,
+}
+
+/// The rules of delta-rs: protocol versions in properties are stored and imply no feature, an
+/// application's version may be committed again, and features are added by commits of their own
+/// name.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeltaRsRules {
+    /// Whether properties that Delta doesn't know are stored instead of being refused.
+    pub keeps_unknown_properties: bool,
 }
 
 impl CommitRequest {
     /// Whether one of the applications' versions was committed already (P076).
     pub(crate) fn was_done(&self, done: &[SetTransaction]) -> bool {
+        if self.delta_rs.is_some() {
+            return false;
+        }
         let is_done = |t: &TxnRequest| done.iter().any(|d| d.app_id == t.app_id && d.version >= t.version);
         self.txn.iter().any(is_done)
+    }
+
+    /// Takes the instructions about the protocol out of properties that a user passed, and returns
+    /// them, and the properties that are stored without being checked.
+    pub(crate) fn directives(
+        &self,
+        properties: &mut BTreeMap<String, String>,
+    ) -> Result<(Directives, BTreeMap<String, String>)> {
+        let Some(rules) = self.delta_rs else {
+            return Ok((Directives::take(properties)?, BTreeMap::new()));
+        };
+        let (asked, mut stored) = Directives::take_as_delta_rs(properties)?;
+        if rules.keeps_unknown_properties {
+            let (known, unknown) = std::mem::take(properties)
+                .into_iter()
+                .partition(|(key, _): &(String, String)| canonical_key(key).is_ok());
+            *properties = known;
+            let unknown: BTreeMap<String, String> = unknown;
+            stored.extend(unknown);
+        }
+        Ok((asked, stored))
+    }
+
+    /// Refuses illegal values of properties; delta-rs has no rules for several of them together.
+    pub(crate) fn validate(&self, configuration: &BTreeMap<String, String>) -> Result<()> {
+        match self.delta_rs {
+            Some(_) => Properties::validate_each(configuration),
+            None => Properties::validate(configuration),
+        }
+    }
+
+    /// The instructions of a request without properties.
+    pub(crate) fn no_directives(&self) -> Directives {
+        Directives {
+            as_delta_rs: self.delta_rs.is_some(),
+            ..Directives::default()
+        }
     }
 
     /// A staged commit with these settings and without actions.
@@ -101,6 +156,7 @@ impl CommitRequest {
             skip_checkpoint: self.checkpoint == Some(false),
             cleanup: self.cleanup,
             max_attempts: self.max_commit_retries.map(|n| n.saturating_add(1)),
+            as_delta_rs: self.delta_rs.is_some(),
             ..Staged::default()
         }
     }

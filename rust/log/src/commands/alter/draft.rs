@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::clustered;
 use crate::transaction::{Operation, Staged};
 use crate::write::mapped_schema::remapped;
+use crate::write::request::CommitRequest;
 
 /// A change in progress.
 pub(super) struct Draft<'a> {
@@ -36,18 +37,24 @@ pub(super) struct Draft<'a> {
     pub read: ReadSet,
     /// The history's entry.
     pub operation: Operation,
+    /// Whether the commit has the protocol even if it stays the same.
+    pub says_protocol: bool,
+    /// The settings of the commit.
+    pub settings: &'a CommitRequest,
 }
 
 impl<'a> Draft<'a> {
     /// Without changes.
-    pub(super) fn new(base: &'a TableState, domains_before: Vec<DomainMetadata>) -> Self {
+    pub(super) fn new(base: &'a TableState, domains_before: Vec<DomainMetadata>, settings: &'a CommitRequest) -> Self {
         Draft {
             base,
             domains_before,
             domains: Vec::new(),
             metadata: base.metadata().clone(),
             schema: base.schema().as_ref().clone(),
-            asked: Directives::default(),
+            asked: settings.no_directives(),
+            says_protocol: false,
+            settings,
             may_list_features: true,
             read: ReadSet::Nothing,
             operation: Operation::default(),
@@ -107,7 +114,7 @@ impl<'a> Draft<'a> {
         features::check_write(&protocol, view)?;
         Ok(Staged {
             metadata: (self.metadata != *self.base.metadata()).then_some(self.metadata),
-            protocol: (protocol != *old).then_some(protocol),
+            protocol: (protocol != *old || self.says_protocol).then_some(protocol),
             domains: self.domains,
             operation: self.operation,
             read: self.read,

@@ -158,6 +158,9 @@ pub enum Change {
         /// The version whose rows meet it; absent if they weren't checked.
         #[serde(default)]
         seen: Option<u64>,
+        /// Further constraints of the same commit: name → condition.
+        #[serde(default)]
+        others: BTreeMap<String, String>,
     },
     /// Drops a CHECK constraint.
     DropConstraint {
@@ -291,7 +294,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         };
         return drop.run(base).await;
     }
-    let mut planned = plan(&base, &request.change).await?;
+    let mut planned = plan(&base, &request.change, &request.commit).await?;
     let before = base.state().protocol().clone();
     let mut done = Altered {
         version: None,
@@ -304,7 +307,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         if begins_row_tracking(&base, &planned) {
             let settings = with_settings(Staged::default(), &request.commit);
             base = number_files(store, base, &settings, RowIds::Assigned).await?;
-            planned = plan(&base, &request.change).await?;
+            planned = plan(&base, &request.change, &request.commit).await?;
         }
         let staged = with_settings(planned, &request.commit);
         done.version = Some(commit(store, Some(base), &staged).await?.version);
@@ -313,9 +316,9 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
 }
 
 /// The commit that a change of this version makes.
-async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
+async fn plan(base: &Snapshot, change: &Change, settings: &CommitRequest) -> Result<Staged> {
     base.state().check_write()?;
-    let mut draft = Draft::new(base.state(), domains_of(base).await?);
+    let mut draft = Draft::new(base.state(), domains_of(base).await?, settings);
     apply(&mut draft, change)?;
     lengths::check_notes(base.state().schema(), &draft.schema)?;
     let mut planned = draft.finish()?;
@@ -359,7 +362,17 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
         Change::SetDefault { column, expression } => columns::set_default(draft, column, expression.as_deref()),
         Change::ChangeColumns { changes } => several(draft, changes),
-        Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
+        Change::AddConstraint {
+            name,
+            expression,
+            others,
+            ..
+        } => {
+            for (other, condition) in others {
+                constraints::add(draft, other, condition)?;
+            }
+            constraints::add(draft, name, expression)
+        }
         Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),
         Change::SyncIdentity { column, furthest, .. } => identity::sync(draft, column, *furthest),
         Change::ClusterBy { columns } => clustering::set(draft, columns),
@@ -424,6 +437,7 @@ fn with_settings(planned: Staged, settings: &CommitRequest) -> Staged {
         engine_info: engine_info(settings.engine_info.as_deref()),
         skip_checkpoint: settings.checkpoint == Some(false),
         max_attempts: settings.max_commit_retries.map(|n| n.saturating_add(1)),
+        as_delta_rs: settings.delta_rs.is_some(),
         ..planned
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::bloom_filters;
-use deltaplane_protocol::features::Directives;
 use deltaplane_protocol::properties::{Properties, canonical_key, find};
 use deltaplane_protocol::schema_changes::edit::split_path;
 use serde_json::json;
@@ -23,7 +22,8 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
     not_empty(&keys, "property")?;
     draft.says("SET TBLPROPERTIES", [("properties", json!(json!(asked).to_string()))]);
     let mut rest = asked.clone();
-    draft.asked = Directives::take(&mut rest)?;
+    let (directives, unchecked) = draft.settings.directives(&mut rest)?;
+    draft.asked = directives;
     let mut stored = BTreeMap::new();
     for (key, value) in rest {
         let key = canonical_key(&key)?;
@@ -41,8 +41,9 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
     if let Some(description) = stored.remove(COMMENT) {
         draft.metadata.description = Some(description);
     }
-    Properties::validate(&stored)?;
+    draft.settings.validate(&stored)?;
     draft.metadata.configuration.extend(stored);
+    draft.metadata.configuration.extend(unchecked);
     check_with_the_rest(draft)
 }
 
@@ -99,7 +100,7 @@ fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
         .filter(|(k, v)| find(k).is_some_and(|known| known.check(v).is_ok()))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
-    Properties::validate(&known)?;
+    draft.settings.validate(&known)?;
     let properties = Properties::new(&draft.metadata.configuration);
     bloom_filters::resolve(&properties, &[], &draft.schema, &draft.metadata.partition_columns)?;
     for column in properties.stats_columns.into_iter().flatten() {

@@ -14,6 +14,11 @@ pub(super) fn add_features(draft: &mut Draft<'_>, names: &[String], allow_increa
         draft.asked.features.insert(known(name)?.name.to_owned());
     }
     draft.may_list_features = allow_increase;
+    if draft.settings.delta_rs.is_some() {
+        draft.says_protocol = true;
+        draft.says("ADD FEATURE", [("name", json!(json!(names).to_string()))]);
+        return Ok(());
+    }
     says_upgrade(draft)
 }
 
@@ -22,7 +27,7 @@ pub(super) fn upgrade(draft: &mut Draft<'_>, reader: i32, writer: i32) -> Result
     draft.asked = Directives {
         min_reader_version: Some(reader),
         min_writer_version: Some(writer),
-        ..Directives::default()
+        ..draft.settings.no_directives()
     };
     says_upgrade(draft)
 }

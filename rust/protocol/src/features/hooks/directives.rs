@@ -21,6 +21,10 @@ pub struct Directives {
     pub min_reader_version: Option<i32>,
     /// Writer version whose features to support.
     pub min_writer_version: Option<i32>,
+    /// Whether the protocol follows delta-rs: versions are lower bounds that imply no feature, and
+    /// a
+    /// protocol that lists features lists those in use.
+    pub as_delta_rs: bool,
 }
 
 impl Directives {
@@ -38,6 +42,24 @@ impl Directives {
         }
         *properties = rest;
         Ok(taken)
+    }
+
+    /// As [`take`](Self::take) by the rules of delta-rs, and the instructions that its tables
+    /// store:
+    /// the versions.
+    pub fn take_as_delta_rs(properties: &mut BTreeMap<String, String>) -> Result<(Self, BTreeMap<String, String>)> {
+        let stored = [(READER, "delta.minReaderVersion"), (WRITER, "delta.minWriterVersion")]
+            .into_iter()
+            .filter_map(|(lower, name)| {
+                let (_, value) = properties.iter().find(|(key, _)| key.to_lowercase() == lower)?;
+                Some((name.to_owned(), value.clone()))
+            })
+            .collect();
+        let taken = Directives {
+            as_delta_rs: true,
+            ..Self::take(properties)?
+        };
+        Ok((taken, stored))
     }
 
     /// Whether a key is an instruction, which tables never store.

@@ -15,6 +15,9 @@ const LEGACY: &[(i32, i32)] = &[(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)];
 ///
 /// Errors: `InvalidArgument` for versions that no legacy protocol has.
 pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives) -> Result<Protocol> {
+    if asked.as_delta_rs {
+        return protocol_in_use(base, view, asked);
+    }
     let had = base.map(supported).unwrap_or_default();
     let mut set = had.clone();
     for f in all().filter(|f| (f.wanted)(view)) {
@@ -31,6 +34,53 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
         set.extend(all().filter(|f| f.in_new_tables).map(|f| f.name.to_owned()));
     }
     Ok(minimum_protocol(set))
+}
+
+/// The protocol that delta-rs gives: at least the versions of `base` and those asked for, and as
+/// high
+/// as the features in use need; features are listed where the versions list some, those in use and
+/// those that `base` lists. Features that are asked for by name are always listed.
+fn protocol_in_use(base: Option<&Protocol>, view: View<'_>, asked: &Directives) -> Result<Protocol> {
+    let (asked_reader, asked_writer) = check_versions(asked)?;
+    let mut set: BTreeSet<String> = base
+        .into_iter()
+        .flat_map(|b| b.reader_features.iter().chain(&b.writer_features).flatten().cloned())
+        .collect();
+    for f in all().filter(|f| (f.wanted)(view)) {
+        add_with_requirements(&mut set, f.name);
+    }
+    let is_listed = base.is_some_and(|b| b.min_writer_version == FEATURES_WRITER) || !asked.features.is_empty();
+    for name in &asked.features {
+        add_with_requirements(&mut set, name);
+    }
+    let known: Vec<_> = set.iter().filter_map(|name| find(name)).collect();
+    let lists = |name: &str| asked.features.contains(name) || find(name).is_some_and(|f| f.legacy.is_none());
+    let reader_lists = known.iter().any(|f| f.kind == Kind::ReaderWriter && lists(f.name));
+    let writer_lists = is_listed || known.iter().any(|f| lists(f.name));
+    let legacy = |f: &&crate::features::TableFeature| f.legacy.unwrap_or((1, 1));
+    let (reader, writer) = base.map_or((1, 2), |b| (b.min_reader_version, b.min_writer_version));
+    let highest = |own: i32, asked: i32, needed: Option<i32>| own.max(asked).max(needed.unwrap_or(1));
+    let reader = match reader_lists {
+        true => FEATURES_READER,
+        false => highest(reader, asked_reader, known.iter().map(|f| legacy(f).0).max()),
+    };
+    let writer = match writer_lists || reader == FEATURES_READER {
+        true => FEATURES_WRITER,
+        false => highest(writer, asked_writer, known.iter().map(|f| legacy(f).1).max()),
+    };
+    let readers = || {
+        known
+            .iter()
+            .filter(|f| f.kind == Kind::ReaderWriter)
+            .map(|f| f.name.to_owned())
+            .collect()
+    };
+    Ok(Protocol {
+        min_reader_version: reader,
+        min_writer_version: writer,
+        reader_features: (reader == FEATURES_READER).then(readers),
+        writer_features: (writer == FEATURES_WRITER).then(|| set.iter().cloned().collect()),
+    })
 }
 
 /// [`protocol_with`] when nobody asks for more than the metadata does.
@@ -143,6 +193,7 @@ mod tests {
             features: set(features),
             min_reader_version: reader,
             min_writer_version: writer,
+            as_delta_rs: false,
         }
     }
 
@@ -204,6 +255,42 @@ mod tests {
         }
         let preview = protocol(3, 7, Some(&["typeWidening-preview"]), Some(&["typeWidening-preview"]));
         assert_eq!(upgraded(&preview, &ask(&["typeWidening"], None, None)), preview);
+    }
+
+    #[test]
+    fn delta_rs_lists_the_features_in_use() {
+        let as_delta_rs = |features: &[&str], reader, writer| Directives {
+            as_delta_rs: true,
+            ..ask(features, reader, writer)
+        };
+        let base = protocol(1, 2, None, None);
+        let cases = [
+            // Versions are lower bounds and imply no feature.
+            (as_delta_rs(&[], Some(1), Some(5)), protocol(1, 5, None, None)),
+            (as_delta_rs(&[], Some(1), Some(7)), protocol(1, 7, None, Some(&[]))),
+            (as_delta_rs(&[], Some(3), Some(7)), protocol(3, 7, Some(&[]), Some(&[]))),
+            // Features that are asked for are listed alone.
+            (
+                as_delta_rs(&["changeDataFeed"], None, None),
+                protocol(1, 7, None, Some(&["changeDataFeed"])),
+            ),
+            (
+                as_delta_rs(&["deletionVectors"], None, None),
+                protocol(3, 7, Some(&["deletionVectors"]), Some(&["deletionVectors"])),
+            ),
+        ];
+        for (asked, expected) in cases {
+            assert_eq!(upgraded(&base, &asked), expected, "{asked:?}");
+        }
+        let feed = [("delta.enableChangeDataFeed", "true")];
+        let new = |asked: &Directives| with(vec![], &feed, |v| protocol_with(None, v, asked)).unwrap();
+        assert_eq!(new(&as_delta_rs(&[], None, None)), protocol(1, 4, None, None));
+        let listed = protocol(1, 7, None, Some(&["changeDataFeed"]));
+        assert_eq!(new(&as_delta_rs(&[], None, Some(7))), listed);
+        // A list keeps what it has.
+        let (rows, both) = (["rowTracking"], ["domainMetadata", "rowTracking"]);
+        let lists = protocol(1, 7, None, Some(&both));
+        assert_eq!(upgraded(&lists, &as_delta_rs(&rows, None, None)), lists);
     }
 
     #[test]

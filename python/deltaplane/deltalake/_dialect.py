@@ -1,0 +1,217 @@
+"""deltalake's SQL, which is DataFusion's, as Spark SQL: names in double quotes, texts without
+escapes, typed literals, lists in brackets, other names of types.
+
+Changes tokens only; deltaplane parses and binds the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["deltalake_sql", "spark_query", "spark_sql"]
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    | (?P<text>'(?:[^']|'')*')
+    | (?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<word>[^\W\d]\w*)
+    | (?P<sign><=>|<>|!=|<=|>=|==|::|\|\||.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# DataFusion's names of types → Spark's.
+_TYPES = {
+    "varchar": "STRING",
+    "char": "STRING",
+    "text": "STRING",
+    "utf8": "STRING",
+    "bytea": "BINARY",
+    "int2": "SMALLINT",
+    "int4": "INT",
+    "int8": "BIGINT",
+    "integer": "INT",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "real": "FLOAT",
+    "bool": "BOOLEAN",
+}
+# Words before a text that Spark has as typed literals itself.
+_LITERALS = {"date", "timestamp", "timestamp_ntz", "interval", "x"}
+_CASTS = {"int", "bigint", "smallint", "tinyint", "float", "double", "decimal", "boolean", "string", *_TYPES}
+_COMPARISONS = {"=", "==", "!=", "<>", "<", ">", "<=", ">=", "<=>"}
+_CLAUSES = {"where", "order", "limit", "group", "having", "by", "asc", "desc", "and", "or", "not", "in", "like", "is"}
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+def spark_sql(sql: str, types: Mapping[str, str] | None = None) -> str:
+    """An expression or statement in Spark SQL.
+
+    Args:
+        sql: in deltalake's dialect.
+        types: column → primitive type's name. Numbers that are compared with texts become texts, as
+            DataFusion compares them.
+
+    >>> spark_sql('"a b" = \\'it\\'\\'s\\' AND x > int\\'10\\'')
+    "`a b` = 'it\\\\'s' AND x > CAST('10' AS INT)"
+    >>> spark_sql("p = 1 AND n = 1", {"p": "string", "n": "long"})
+    "p = '1' AND n = 1"
+    """
+    tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(sql)]
+    tokens = _with_texts(_with_lists(_with_types(tokens)), types or {})
+    return "".join(_shown(token) for token in tokens)
+
+
+def _shown(token: _Token) -> str:
+    if token.kind == "text":
+        inner = token.text[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{inner}'"
+    if token.kind == "name" and token.text[0] == '"':
+        return f"`{token.text[1:-1].replace(chr(34) * 2, chr(34)).replace('`', '``')}`"
+    return token.text
+
+
+def _near(tokens: list[_Token], index: int, step: int) -> int:
+    """The index of the next token in a direction that isn't space; -1 if there is none."""
+    index += step
+    while 0 <= index < len(tokens):
+        if tokens[index].kind != "space":
+            return index
+        index += step
+    return -1
+
+
+def _with_types(tokens: list[_Token]) -> list[_Token]:
+    """Typed literals as casts, and names of types as Spark's."""
+    result: list[_Token] = []
+    skipped = -1
+    for index, token in enumerate(tokens):
+        if index <= skipped:
+            continue
+        word = token.text.lower()
+        after, before = _near(tokens, index, 1), _near(tokens, index, -1)
+        if token.kind != "word":
+            result.append(token)
+        elif word in _CASTS and after >= 0 and tokens[after].kind == "text" and word not in _LITERALS:
+            kind = _TYPES.get(word, word.upper())
+            result += [_Token("sign", "CAST("), tokens[after], _Token("sign", f" AS {kind})")]
+            skipped = after
+        elif before >= 0 and tokens[before].text.lower() in ("as", "::") and word in _TYPES and _is_type(tokens, index):
+            result.append(_Token("word", _TYPES[word]))
+        else:
+            result.append(token)
+    return result
+
+
+def _is_type(tokens: list[_Token], index: int) -> bool:
+    """Whether a word after AS or `::` is a type's name and not an alias: it ends a cast."""
+    before, after = _near(tokens, index, -1), _near(tokens, index, 1)
+    return tokens[before].text == "::" or (after >= 0 and tokens[after].text == ")")
+
+
+def _with_lists(tokens: list[_Token]) -> list[_Token]:
+    """`[1, 2]` as `array(1, 2)`; brackets after a value read an element and stay."""
+    result: list[_Token] = []
+    open_lists: list[bool] = []
+    for index, token in enumerate(tokens):
+        if token.text == "[" and token.kind == "sign":
+            before = _near(tokens, index, -1)
+            is_element = before >= 0 and (
+                tokens[before].kind in ("name", "number", "text")
+                or tokens[before].text in (")", "]")
+                or (tokens[before].kind == "word" and tokens[before].text.lower() not in _CLAUSES)
+            )
+            open_lists.append(not is_element)
+            result.append(token if is_element else _Token("sign", "array("))
+        elif token.text == "]" and token.kind == "sign" and open_lists and open_lists.pop():
+            result.append(_Token("sign", ")"))
+        else:
+            result.append(token)
+    return result
+
+
+def _with_texts(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
+    """Numbers that are compared with a column of texts as texts."""
+    texts = {name.lower() for name, kind in types.items() if kind == "string"}
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        if token.kind != "number" or not texts:
+            continue
+        for step in (-1, 1):
+            sign = _near(tokens, index, step)
+            other = _near(tokens, sign, step) if sign >= 0 else -1
+            if other < 0 or tokens[sign].text not in _COMPARISONS or tokens[other].kind not in ("word", "name"):
+                continue
+            if tokens[other].text.strip('"`').lower() in texts:
+                result[index] = _Token("text", f"'{token.text}'")
+    return result
+
+
+def spark_query(sql: str) -> str:
+    """A query in Spark SQL: also orders nulls as DataFusion does, last if the order is ascending
+    and
+    first if it is descending.
+
+    >>> spark_query('SELECT "a" FROM t ORDER BY a, b DESC LIMIT 1')
+    'SELECT `a` FROM t ORDER BY a NULLS LAST, b DESC NULLS FIRST LIMIT 1'
+    """
+    tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(spark_sql(sql))]
+    result: list[_Token] = []
+    depth = 0
+    orders: list[int] = []
+    descending = named = False
+
+    def end() -> None:
+        if not named:
+            spaces = []
+            while result and result[-1].kind == "space":
+                spaces.append(result.pop())
+            result.append(_Token("word", " NULLS FIRST" if descending else " NULLS LAST"))
+            result.extend(reversed(spaces))
+
+    for index, token in enumerate(tokens):
+        word = token.text.lower() if token.kind == "word" else token.text
+        in_order = bool(orders) and orders[-1] == depth
+        if in_order and (word in (",", ")", ";") or word in ("limit", "offset", "union", "rows", "range")):
+            end()
+            descending = named = False
+            if word != ",":
+                orders.pop()
+        elif in_order and word == "desc":
+            descending = True
+        elif in_order and word == "nulls":
+            named = True
+        if word == "(":
+            depth += 1
+        elif word == ")":
+            depth -= 1
+        result.append(token)
+        before = _near(tokens, index, -1)
+        if word == "by" and before >= 0 and tokens[before].text.lower() == "order":
+            orders.append(depth)
+    if orders and orders[-1] == depth:
+        end()
+    return "".join(token.text for token in result)
+
+
+def deltalake_sql(sql: str) -> str:
+    """An expression in Spark SQL as deltalake shows it: names in double quotes instead of
+    backticks.
+
+    >>> deltalake_sql("`high price` >= 0")
+    '"high price" >= 0'
+    """
+    shown = []
+    for match in _TOKEN.finditer(sql):
+        text = match.group()
+        if match.lastgroup == "name" and text[0] == "`":
+            text = f'"{text[1:-1].replace("``", "`")}"'
+        shown.append(text)
+    return "".join(shown)

@@ -1,0 +1,188 @@
+"""A table's files as a dataset of pyarrow: a fragment for each file, with what the log states of
+its
+rows, by which other libraries skip files.
+
+Reads the log; pyarrow reads the data files.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.expr import Predicate
+from deltaplane.io.store_files import StoreFiles, arrow_file_system
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.fs as pa_fs
+
+    from deltaplane.table.delta_table import DeltaTable
+
+__all__ = ["arrow_dataset", "fragment_expressions", "with_large_types"]
+
+
+def arrow_dataset(
+    table: DeltaTable,
+    predicate: Predicate | None,
+    filesystem: pa_fs.FileSystem | None,
+    parquet_read_options: ds.ParquetReadOptions | None,
+    schema: pa.Schema | None,
+    as_large_types: bool,
+) -> ds.FileSystemDataset:
+    """The dataset that `DeltaTable.to_pyarrow_dataset` returns."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    snapshot = table._snapshot
+    if snapshot.column_mapping != "none":
+        raise UnsupportedFeatureError("pyarrow doesn't map names of columns in files: read the table with scan")
+    if snapshot.may_have_vectors() and table.deletion_vectors().read_all().num_rows:
+        raise UnsupportedFeatureError("pyarrow doesn't leave out rows that deletion vectors delete: read with scan")
+    if schema is None:
+        schema = pa.schema(table.schema())
+        schema = with_large_types(schema) if as_large_types else schema
+    files = table.plan(predicate).read_all()
+    if filesystem is None:
+        sizes = dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True))
+        filesystem = arrow_file_system(StoreFiles(table.location, table.storage_options, sizes))
+    form = ds.ParquetFileFormat(
+        read_options=parquet_read_options,
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=True),
+    )
+    fragments = [
+        form.make_fragment(path, filesystem=filesystem, partition_expression=expression)
+        for path, expression in fragment_expressions(files, schema)
+    ]
+    return ds.FileSystemDataset(fragments, _with_dictionaries(schema, form), form, filesystem)
+
+
+def _with_dictionaries(schema: pa.Schema, form: ds.ParquetFileFormat) -> pa.Schema:
+    """The schema with the columns as dictionaries that the read options name."""
+    import pyarrow as pa
+
+    named = form.read_options.dictionary_columns or ()
+    for index, field in enumerate(schema):
+        if field.name in named:
+            schema = schema.set(index, field.with_type(pa.dictionary(pa.int32(), field.type)))
+    return schema
+
+
+def fragment_expressions(files: pa.Table, schema: pa.Schema) -> list[tuple[str, ds.Expression | None]]:
+    """Path of each file, and an expression that holds for each of its rows.
+
+    Args:
+        files: rows of `DeltaTable.plan`.
+        schema: the columns as pyarrow reads them.
+    """
+    paths: list[str] = files["path"].to_pylist()
+    outside = [path for path in paths if "://" in path or path.startswith("/")]
+    if outside:
+        raise UnsupportedFeatureError(f"the file {outside[0]} is outside of the table: read the table with scan")
+    facts: list[list[ds.Expression]] = [[] for _ in paths]
+    for name, column in _children(files, "partition").items():
+        _add_partition_values(facts, column, schema.field(name))
+    lowest, highest, nulls = (_children(files, name) for name in ("min", "max", "null_count"))
+    rows = files["num_records"].to_pylist()
+    for field in schema:
+        if field.name not in nulls or not _has_order(field.type):
+            continue
+        count = nulls[field.name].to_pylist()
+        bounds = _bounds(lowest.get(field.name), highest.get(field.name), field)
+        for index, (low, high) in enumerate(bounds or [(None, None)] * len(paths)):
+            facts[index].extend(_statistics(field.name, low, high, count[index], rows[index]))
+    joined = [functools.reduce(operator.and_, held) if held else None for held in facts]
+    return list(zip(paths, joined, strict=True))
+
+
+def _children(files: pa.Table, name: str) -> dict[str, pa.ChunkedArray]:
+    """The fields of a struct column; none without that column."""
+    import pyarrow as pa
+
+    if name not in files.column_names or not pa.types.is_struct(files.schema.field(name).type):
+        return {}
+    structs = files[name].combine_chunks()
+    children = structs.flatten()
+    return {structs.type.field(index).name: child for index, child in enumerate(children)}
+
+
+def _add_partition_values(facts: list[list[ds.Expression]], column: Any, field: pa.Field) -> None:
+    import pyarrow.compute as pc
+
+    for held, value in zip(facts, column.cast(field.type), strict=True):
+        name = pc.field(field.name)
+        held.append(name == value if value.is_valid else name.is_null())
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    """Whether bounds of the type hold for all values: those of floats leave out NaN."""
+    import pyarrow as pa
+
+    kinds = pa.types
+    is_plain = kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind) or kinds.is_temporal(kind)
+    return bool(is_plain or kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def _bounds(low: Any, high: Any, field: pa.Field) -> list[tuple[Any, Any]] | None:
+    """Lowest and highest value of each file, in the column's type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if low is None or high is None:
+        return None
+    if pa.types.is_timestamp(field.type):
+        # The log states times in milliseconds, cut off.
+        high = pc.add(high, pa.scalar(timedelta(milliseconds=1), pa.duration(high.type.unit)))
+    return list(zip(low.cast(field.type), high.cast(field.type), strict=True))
+
+
+def _statistics(name: str, low: Any, high: Any, nulls: int | None, rows: int | None) -> list[ds.Expression]:
+    import pyarrow.compute as pc
+
+    column = pc.field(name)
+    if nulls is not None and nulls == rows:
+        return [column.is_null()]
+    known = [value for value in (low, high) if value is not None and value.is_valid]
+    within = [column >= low] if low is not None and low.is_valid else []
+    if high is not None and high.is_valid:
+        within.append(column <= high)
+    held = []
+    if known:
+        between = functools.reduce(operator.and_, within)
+        held.append(between if nulls == 0 else between | column.is_null())
+    if nulls == 0:
+        held.append(column.is_valid())
+    return held
+
+
+def with_large_types(schema: pa.Schema) -> pa.Schema:
+    """The schema with strings, binaries and lists that have 64-bit offsets.
+
+    >>> import pyarrow as pa
+    >>> with_large_types(pa.schema({"tags": pa.list_(pa.string())})).field("tags").type
+    LargeListType(large_list<item: large_string>)
+    """
+    import pyarrow as pa
+
+    return pa.schema([_large(field) for field in schema], metadata=schema.metadata)
+
+
+def _large(field: pa.Field) -> pa.Field:
+    import pyarrow as pa
+
+    kinds, kind = pa.types, field.type
+    if kinds.is_string(kind):
+        return field.with_type(pa.large_string())
+    if kinds.is_binary(kind):
+        return field.with_type(pa.large_binary())
+    if kinds.is_list(kind):
+        return field.with_type(pa.large_list(_large(kind.value_field)))
+    if kinds.is_struct(kind):
+        return field.with_type(pa.struct([_large(kind.field(index)) for index in range(kind.num_fields)]))
+    if kinds.is_map(kind):
+        return field.with_type(pa.map_(_large(kind.key_field), _large(kind.item_field)))
+    return field

@@ -1,0 +1,134 @@
+"""What `deltaplane.deltalake` does otherwise than deltaplane: dialect, protocol, history, types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deltaplane.deltalake as room
+from deltaplane.deltalake._dialect import deltalake_sql, spark_query, spark_sql
+from deltaplane.deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
+from deltaplane.deltalake.transaction import AddAction
+
+pytest.importorskip("arro3.core")
+
+
+def columns(table: room.DeltaTable) -> dict[str, list[Any]]:
+    read: dict[str, list[Any]] = table.to_pyarrow_table().to_pydict()
+    return read
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ('"a b" = 1', "`a b` = 1"),
+        ("x = 'it''s'", r"x = 'it\'s'"),
+        (r"x = 'a\b'", r"x = 'a\\b'"),
+        ("x = int '10'", "x = CAST('10' AS INT)"),
+        ("x = date '2024-01-01'", "x = date '2024-01-01'"),
+        ("CAST(x AS varchar)", "CAST(x AS STRING)"),
+        ("SELECT x AS text FROM t", "SELECT x AS text FROM t"),
+        ("x = [1, 2]", "x = array(1, 2)"),
+        ("x['a'] = y[0]", "x['a'] = y[0]"),
+        ('\'"\' = x -- "y"', '\'"\' = x -- "y"'),
+    ],
+)
+def test_expressions_are_translated(theirs: str, ours: str) -> None:
+    assert spark_sql(theirs) == ours
+
+
+def test_order_of_nulls_and_names_of_constraints() -> None:
+    query = "SELECT a, rank() OVER (ORDER BY b DESC) FROM t ORDER BY a, c NULLS FIRST"
+    expected = "SELECT a, rank() OVER (ORDER BY b DESC NULLS FIRST) FROM t ORDER BY a NULLS LAST, c NULLS FIRST"
+    assert spark_query(query) == expected
+    assert deltalake_sql("`a b` > '`'") == "\"a b\" > '`'"
+
+
+def test_protocols_are_those_of_delta_rs(tmp_path: Path) -> None:
+    room.write_deltalake(tmp_path, pa.table({"a b": [1]}), configuration={"delta.minWriterVersion": "4"})
+    table = room.DeltaTable(tmp_path)
+    assert table.protocol() == (1, 4, None, None)
+    assert table.metadata().configuration == {"delta.minWriterVersion": "4"}
+    table.alter.add_feature(room.TableFeatures.ChangeDataFeed, allow_protocol_versions_increase=True)
+    table.alter.add_feature(room.TableFeatures.ChangeDataFeed)
+    assert table.protocol() == (1, 7, ["changeDataFeed"], None)
+    assert [entry["operation"] for entry in table.history()] == ["ADD FEATURE", "ADD FEATURE", "WRITE"]
+    # Other programs over the same core, and deltaplane itself, read and write the table.
+    room.write_deltalake(table, pa.table({"a b": [2]}), mode="append")
+    assert sorted(columns(room.DeltaTable(tmp_path))["a b"]) == [1, 2]
+
+
+def test_several_constraints_are_one_commit_in_spark_sql(tmp_path: Path) -> None:
+    room.write_deltalake(tmp_path, pa.table({"a b": [1]}))
+    table = room.DeltaTable(tmp_path)
+    table.alter.add_constraint({"low": '"a b" > 0', "high": '"a b" < 9'})
+    assert table.version() == 1
+    assert table.metadata().configuration == {
+        "delta.constraints.high": '"a b" < 9',
+        "delta.constraints.low": '"a b" > 0',
+    }
+    assert table._table.inner.metadata().configuration["delta.constraints.low"] == "`a b` > 0"
+    with pytest.raises(DeltaError, match="Invalid data found"):
+        room.write_deltalake(table, pa.table({"a b": [9]}), mode="append")
+    with pytest.raises(DeltaError):
+        table.alter.add_constraint({"none": '"a b" > 5', "all": '"a b" > 0'})
+    assert table.version() == 1
+
+
+def test_applications_may_repeat_a_version_on_a_fresh_table(tmp_path: Path) -> None:
+    rows = pa.table({"x": [1]})
+    once = room.CommitProperties(app_transactions=[room.Transaction("feed", 1)])
+    room.write_deltalake(tmp_path, rows)
+    stale = room.DeltaTable(tmp_path)
+    room.write_deltalake(tmp_path, rows, mode="append", commit_properties=once)
+    with pytest.raises(CommitFailedError):
+        room.write_deltalake(stale, rows, mode="append", commit_properties=once)
+    room.write_deltalake(tmp_path, rows, mode="append", commit_properties=once)
+    assert columns(room.DeltaTable(tmp_path)) == {"x": [1, 1, 1]}
+
+
+def test_values_are_cast_by_value(tmp_path: Path) -> None:
+    room.write_deltalake(tmp_path, pa.table({"n": pa.array([1], pa.int8())}))
+    room.write_deltalake(tmp_path, pa.table({"n": ["7"]}), mode="append")
+    assert sorted(columns(room.DeltaTable(tmp_path))["n"]) == [1, 7]
+    with pytest.raises(DeltaError, match="Can't cast value 1000 to type Int8"):
+        room.write_deltalake(tmp_path, pa.table({"n": [1000]}), mode="append")
+    with pytest.raises(SchemaMismatchError, match="number of fields"):
+        room.write_deltalake(tmp_path, pa.table({"other": [1]}), mode="append")
+    table = room.DeltaTable(tmp_path)
+    table.update({"n": "'no number'"}, predicate="n = 7", error_on_type_mismatch=False)
+    assert sorted(columns(table)["n"], key=str) == [1, None]
+
+
+def test_queries_give_views_and_declared_columns(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("s", pa.string(), nullable=False), pa.field("n", pa.int64())])
+    room.write_deltalake(tmp_path, pa.table({"s": ["b", "a"], "n": [None, 1]}, schema=schema))
+    query = room.QueryBuilder().register("t", room.DeltaTable(tmp_path))
+    plain = pa.table(query.execute('SELECT "s", n FROM t ORDER BY n').read_all())
+    assert plain.to_pydict() == {"s": ["a", "b"], "n": [1, None]}
+    assert plain.schema == pa.schema([pa.field("s", pa.string_view(), nullable=False), pa.field("n", pa.int64())])
+    # Another value under a column's name has its own type, and may be null.
+    for other in ("max(s) AS s", "n s", "n AS s"):
+        computed = pa.table(query.execute(f"SELECT {other} FROM t").read_all())
+        assert computed.schema.field("s").nullable
+    assert computed.schema.field("s").type == pa.int64()
+
+
+def test_files_of_other_writers_are_committed(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
+    size = (tmp_path / "a.parquet").stat().st_size
+    add = AddAction("a.parquet", size, {}, 0, True, json.dumps({"numRecords": 2}))
+    schema = room.Schema([room.Field("x", "long")])
+    from deltaplane.deltalake.transaction import create_table_with_add_actions
+
+    create_table_with_add_actions(str(tmp_path), schema, [add])
+    table = room.DeltaTable(tmp_path)
+    assert (table.count(), columns(table)) == (2, {"x": [1, 2]})
+    table.create_write_transaction([add], "append", schema, commit_properties=room.CommitProperties({"by": "hand"}))
+    assert table.history(1)[0]["by"] == "hand"
