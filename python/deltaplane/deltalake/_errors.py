@@ -50,8 +50,8 @@ _RULES = [
         "The transaction includes Remove action with data change but Delta table is append-only",
         instead=CommitFailedError,
     ),
-    _Rule(re.compile(""), "Invalid data found: 1 rows failed validation check.", ConstraintViolationError),
-    _Rule(re.compile("the data has rows that"), "Invalid data found: 1 rows failed validation check."),
+    _Rule(re.compile(""), "Invalid data found: rows failed validation check.", ConstraintViolationError),
+    _Rule(re.compile("the data has rows that"), "Invalid data found: rows failed validation check."),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteReadException),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteDeleteException),
     _Rule(
