@@ -187,7 +187,7 @@ planted: develop ## plants one-line faults, each of which a named test must noti
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
-	for measure in benches/bench_*.py benches/sql/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
+	for measure in benches/bench_*.py benches/sql/bench_*.py benches/huge/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html

@@ -240,8 +240,22 @@ async fn bits(snapshot: &Snapshot, wanted: &[DeletionVector]) -> Result<Vec<Vec<
     loading.try_collect().await
 }
 
+/// Bytes of the live files, if they are known without reading the file list.
+pub async fn known_size_bytes(snapshot: &Snapshot, files: Files) -> Result<Option<u64>> {
+    match files {
+        Files::All => {
+            let known = snapshot.known_size().await?;
+            Ok(known.filter(|(_, vectors)| *vectors == 0).map(|(bytes, _)| bytes))
+        }
+        Files::Whole | Files::Marked => Ok(None),
+    }
+}
+
 /// Bytes of the live files.
 pub async fn size_bytes(snapshot: &Snapshot, files: Files) -> Result<u64> {
+    if let Some(known) = known_size_bytes(snapshot, files).await? {
+        return Ok(known);
+    }
     let mut total = 0;
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {

@@ -159,6 +159,12 @@ pub(crate) fn spark_size_of(adds: &AddedFiles, files: &str) -> Result<u64> {
     plan::size_of_adds(&adds.0, Files::parse(files)?)
 }
 
+/// Bytes of a version's files, if its checksum says so.
+#[boundary]
+pub(crate) fn spark_known_size_bytes(snapshot: &Snapshot, files: &str) -> Result<Option<u64>> {
+    block_on(plan::known_size_bytes(&snapshot.inner, Files::parse(files)?))
+}
+
 /// Bytes of a version's files.
 #[boundary]
 pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str) -> Result<u64> {
