@@ -1,11 +1,8 @@
-"""Tables of millions of files under the policy `v2`: what must not grow with them. Opening, a plan
-of ten files by statistics and of one day by partition, each as the first call of its process, a
-plan on an open table, an append, a checkpoint after ten commits that replace files all over the
-table, and the history.
+"""Tables of millions of files under the policy `v2`: operations that must not grow with them.
 
-Making the tables takes a minute and 0.5 GB for ten million files: `--hundred-million` adds one of a
-hundred million. Size is that of the Parquet files that a checkpoint wrote. The bar of the
-checkpoint is the size of the whole one.
+Making a table takes some minutes and 0.3 GB for ten million files; `--hundred-million` adds one of
+a hundred million. Size is that of the Parquet files that a checkpoint after ten commits wrote; its
+bar is the size of the whole checkpoint.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Bytes and reads of operations on tables of millions of files, for any build and on a busy machine:
-they don't depend on the clock. The model of docs/large-tables.md is made of them.
+"""Bytes and reads of operations on tables of millions of files, which don't depend on the build and
+the clock. The model of docs/large-tables.md is made of them.
 
 Each operation is the first one of a process of its own. Bytes and calls are the process's own
 (`/proc/self/io`), without those of the interpreter's start; memory is the process's peak.

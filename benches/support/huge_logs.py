@@ -1,10 +1,8 @@
-"""Makes V2-checkpointed tables of up to a hundred million files: the log alone, without the data
-files.
+"""Makes V2-checkpointed tables of up to a hundred million files, without the data files.
 
-The form of the checkpoint is deltaplane's own: its columns, footers, order and state rows come from
-a checkpoint that the core writes of a sample of the same files. The sidecars of all files are then
-written by pyarrow, a sidecar at a time, since the core would need the actions of all files as
-commits first. Independent of the measures.
+Columns, footers, order and state of the checkpoint are those that the core writes of a sample. The
+sidecars of all files are then written by pyarrow, one at a time, since the core would need commits
+with the actions of all files first. Independent of the measures.
 """
 
 from __future__ import annotations

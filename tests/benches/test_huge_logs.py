@@ -87,8 +87,8 @@ def test_answers_and_sidecars_by_size(files: int, tmp_path: Path) -> None:
     assert len(opened.files(f"id BETWEEN {first} AND {first + 5 * ROWS_PER_FILE - 1}")) == 5
     before = sidecars(folder)
     whole = sum(path.stat().st_size for path in before)
-    one = np.array([files // 2])
-    log.commit(folder, 3, one, one, 1)
+    replaced = np.array([files // 2])
+    log.commit(folder, 3, replaced, replaced, 1)
     DeltaTable(str(folder)).create_checkpoint()
     new = sidecars(folder) - before
     # One sidecar, and one of tombstones.

@@ -53,8 +53,8 @@ mod _native {
         scan::Scan,
         snapshot::{Snapshot, log_history},
         spark::plan::{
-            SparkAnswer, SparkPlan, spark_file_uris, spark_known_size_bytes, spark_plan, spark_plan_of, spark_question,
-            spark_schema, spark_size_bytes, spark_size_of, spark_uri,
+            SparkAnswer, SparkPlan, spark_file_uris, spark_plan, spark_plan_of, spark_question, spark_schema,
+            spark_size_bytes, spark_size_of, spark_uri,
         },
         spark::replay::{Replay, ReplayPart, ReplayPlan},
         spark::splits::{Split, SplitScan, change_splits, scan_splits},

@@ -240,21 +240,16 @@ async fn bits(snapshot: &Snapshot, wanted: &[DeletionVector]) -> Result<Vec<Vec<
     loading.try_collect().await
 }
 
-/// Bytes of the live files, if they are known without reading the file list.
-pub async fn known_size_bytes(snapshot: &Snapshot, files: Files) -> Result<Option<u64>> {
-    match files {
-        Files::All => {
-            let known = snapshot.known_size().await?;
-            Ok(known.filter(|(_, vectors)| *vectors == 0).map(|(bytes, _)| bytes))
-        }
-        Files::Whole | Files::Marked => Ok(None),
+/// Bytes of the live files: by the version's checksum, else by the file list. `None` if only the
+/// list tells, and `is_listed` is false.
+pub async fn size_bytes(snapshot: &Snapshot, files: Files, is_listed: bool) -> Result<Option<u64>> {
+    if files == Files::All
+        && let Some((bytes, 0)) = snapshot.known_size().await?
+    {
+        return Ok(Some(bytes));
     }
-}
-
-/// Bytes of the live files.
-pub async fn size_bytes(snapshot: &Snapshot, files: Files) -> Result<u64> {
-    if let Some(known) = known_size_bytes(snapshot, files).await? {
-        return Ok(known);
+    if !is_listed {
+        return Ok(None);
     }
     let mut total = 0;
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
@@ -266,7 +261,7 @@ pub async fn size_bytes(snapshot: &Snapshot, files: Files) -> Result<u64> {
             }
         }
     }
-    Ok(total)
+    Ok(Some(total))
 }
 
 /// The URIs of the live files.

@@ -275,8 +275,9 @@ class DeltaplaneFileIndex:
         """Bytes of all files, by which Spark chooses between joins; reads the file list once for
         each version."""
         if snapshot.version not in self._sizes:
-            size_of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
-            self._sizes = {snapshot.version: size_of(snapshot, self._files)}
+            by_job = self._jobs.take(snapshot)
+            size = self._jobs.size_bytes if by_job else _listed_bytes
+            self._sizes = {snapshot.version: size(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def _prepared(self, question: records.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
@@ -305,3 +306,8 @@ class DeltaplaneFileIndex:
         """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)
+
+
+def _listed_bytes(snapshot: _native.Snapshot, files: Files) -> int:
+    """Bytes of the files by the checksum, else by the file list."""
+    return _native.spark_size_bytes(snapshot, files, True) or 0

@@ -197,7 +197,7 @@ class JobPlans:
         """Sums sizes as `_native.spark_size_bytes` does."""
         from pyspark.sql import functions as F
 
-        known = _native.spark_known_size_bytes(snapshot, files)
+        known = _native.spark_size_bytes(snapshot, files, False)
         if known is not None:
             return known
 
@@ -207,7 +207,7 @@ class JobPlans:
             total = sizes.agg(F.sum(F.abs(F.col("size_bytes").cast("decimal(20, 0)")))).collect()[0][0]
             return int(total or 0)
 
-        return _sound(job, lambda: _native.spark_size_bytes(snapshot, files))
+        return _sound(job, lambda: _native.spark_size_bytes(snapshot, files, True) or 0)
 
     def _files(
         self,

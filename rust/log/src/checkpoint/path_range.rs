@@ -172,16 +172,16 @@ mod tests {
 
     #[test]
     fn a_filter_is_asked_for_few_paths_and_must_be_sound() {
-        let of = |filter| PathRange {
+        let range_with = |filter| PathRange {
             min: String::new(),
             max: "z".to_owned(),
             filter,
         };
-        assert_eq!(of(Some((7, 32))).filter_for(&["a"]), Some(7..39));
-        assert_eq!(of(None).filter_for(&["a"]), None);
-        assert_eq!(of(Some((7, 32))).filter_for(&vec!["a"; MOST_LOOKUPS + 1]), None);
+        assert_eq!(range_with(Some((7, 32))).filter_for(&["a"]), Some(7..39));
+        assert_eq!(range_with(None).filter_for(&["a"]), None);
+        assert_eq!(range_with(Some((7, 32))).filter_for(&vec!["a"; MOST_LOOKUPS + 1]), None);
         for wrong in [(7, 0), (u64::MAX, 1), (0, MOST_FILTER_BYTES + 1)] {
-            assert_eq!(of(Some(wrong)).filter_for(&["a"]), None, "{wrong:?}");
+            assert_eq!(range_with(Some(wrong)).filter_for(&["a"]), None, "{wrong:?}");
         }
         let (mut filter, mut bytes) = (Sbbf::new_with_num_of_bytes(1024), Vec::new());
         filter.insert("day=1/a".as_bytes());

@@ -64,7 +64,7 @@ pub(crate) struct CheckpointReader {
 /// A file of a checkpoint on its way through a stream.
 enum Reading<'a> {
     /// Stays open, for further reads.
-    Kept(&'a Part),
+    Retained(&'a Part),
     /// Is closed after this read: a footer takes tens of kilobytes, and there are thousands.
     Once(Box<Part>),
 }
@@ -74,7 +74,7 @@ impl Deref for Reading<'_> {
 
     fn deref(&self) -> &Part {
         match self {
-            Reading::Kept(part) => part,
+            Reading::Retained(part) => part,
             Reading::Once(part) => part,
         }
     }
@@ -234,7 +234,7 @@ impl CheckpointReader {
             .into_iter()
             .map(|p| match once && p.sidecar.is_some() {
                 true => Reading::Once(Box::new(p.to_read_once())),
-                false => Reading::Kept(p),
+                false => Reading::Retained(p),
             })
             .collect();
         let open = |part: Reading<'a>| async move { part.open().await.map(|()| part) };

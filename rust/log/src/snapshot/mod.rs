@@ -486,7 +486,7 @@ impl Snapshot {
         files.map(|n| n.size_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of all live files and the number of deletion vectors among them, if a sound checksum of
+    /// Bytes of all live files and the number of their deletion vectors, if a sound checksum of
     /// this version says so. Reads no file list.
     pub async fn known_size(&self) -> Result<Option<(u64, u64)>> {
         let Some(sum) = self.version_checksum().await? else {

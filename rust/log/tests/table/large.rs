@@ -98,8 +98,8 @@ fn requests_do_not_grow_with_the_files() {
             let open = settled(&asked);
             assert!(!open.iter().any(|a| a.contains("checkpoint.")), "{open:?}");
             let wanted = pruner(&s, &by_id(files / 2));
-            let found: Vec<_> = s.plan(Some(wanted), PlanColumns::Logged).try_collect().await.unwrap();
-            assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+            let matches: Vec<_> = s.plan(Some(wanted), PlanColumns::Logged).try_collect().await.unwrap();
+            assert_eq!(matches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
             let plan = settled(&asked);
             assert_eq!(sidecars_of(&plan, "").len(), 1, "{plan:?}");
             planned(&store, json!({"mode": "append"}))
@@ -129,10 +129,10 @@ fn a_checkpoint_reads_and_writes_the_sidecars_that_commits_touched() {
             settled(&asked);
             let again = s.checkpoint().await.unwrap();
             let asked = settled(&asked);
-            let kept = whole.sidecars - 3;
+            let retained = whole.sidecars - 3;
             assert_eq!(
                 (again.kept_sidecars, again.adds),
-                (kept, 3 * 1_024 - rest(files)),
+                (retained, 3 * 1_024 - rest(files)),
                 "{names:?}"
             );
             let (read, filters) = (sidecars_of(&asked, "part"), sidecars_of(&asked, "read"));
@@ -167,8 +167,8 @@ fn rest(files: u64) -> u64 {
 
 #[test]
 fn a_path_that_is_spelled_otherwise_is_found() {
-    // P021: a sidecar with a path that is encoded has no filter; one without has, and the commit may
-    // encode the same path.
+    // P021: a sidecar with an encoded path has no filter; another one has, and a commit may encode
+    // the same path.
     for (stored, removed) in [("part 1", "part%201"), ("part%201", "part 1"), ("day=1/a", "day%3D1/a")] {
         block_on(async {
             let (store, _, _) = table(Names::ByDay, 2_000).await;
