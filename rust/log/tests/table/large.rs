@@ -147,9 +147,10 @@ fn a_checkpoint_reads_and_writes_the_sidecars_that_commits_touched() {
                 // Without filters, the paths of the touched days are read.
                 Names::Encoded => assert!((3..24).contains(&read.len()), "{read:?}"),
             }
-            // Three sidecars, the tombstones, and the names of all sidecars.
-            let share = 4.0 / whole.sidecars as f64;
-            assert!((again.size_bytes as f64) < share * 1.7 * whole.size_bytes as f64);
+            // Three sidecars, the tombstones, and the names of all sidecars; less compressed than
+            // the whole one, since the log is small without its large commit.
+            let share = again.size_bytes as f64 / whole.size_bytes as f64;
+            assert!(share < 12.0 / whole.sidecars as f64, "{names:?}: {share}");
             let s = Snapshot::open(&store, None).await.unwrap();
             assert_eq!(s.tail_length(), 0);
             let expected: BTreeSet<String> = (0..files)
