@@ -192,7 +192,7 @@ drop-in: develop ## delta-rs's Python tests on deltalake and on deltaplane.delta
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
-	for measure in benches/bench_*.py benches/sql/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
+	for measure in benches/bench_*.py benches/sql/bench_*.py benches/huge/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html

@@ -411,6 +411,26 @@ GOALS: Sequence[Goal] = (
         for tag, says in (("operation", "operations on a store"), ("append", "append on an open handle, in a store"))
         for peer in ("deltalake", PEER)
     ),
+    *(
+        Growth("H1", f"huge {tag}", f"{says}, ten times the files: flat within 2x", "median_s", 2.0, start=10_000_000)
+        for tag, says in (
+            ("open", "open"),
+            ("plan", "plan of ten files, cold"),
+            ("append", "append"),
+            ("history", "history"),
+        )
+    ),
+    Goal("H1", "huge plan", "plan of ten files among a hundred million: peak memory of 300 MB", "peak_mb", 300),
+    Ratio(
+        "H1",
+        "huge checkpoint",
+        "V2 after 10 commits all over a hundred million files: 2 % of the bytes",
+        "size_mb",
+        0.02,
+        "all sidecars",
+    ),
+    Goal("H1", "huge checkpoint", "V2 after 10 commits all over a hundred million files: 3 s", "median_s", 3.0),
+    Goal("H1", "huge checkpoint", "V2 after 10 commits: peak memory of 300 MB", "peak_mb", 300),
     *_on_spark("cpu_s", "CPU"),
     *_on_spark("median_s", "time"),
     Goal("S3", "spark plan opened", "a plan on Spark, table opened: 0.3 s", "median_s", 0.3),

@@ -34,7 +34,9 @@ ON_SPARK: dict[str, tuple[list[str], str]] = {
     "bench_spark_tpcds": (["--queries", "3"], ""),
     "bench_stream_latency": (["--commits", "2"], ""),
 }
-MEASURES = sorted(path.stem for folder in (BENCHES, BENCHES / "sql") for path in folder.glob("bench_*.py"))
+MEASURES = sorted(
+    path.stem for folder in (BENCHES, BENCHES / "sql", BENCHES / "huge") for path in folder.glob("bench_*.py")
+)
 # Options besides --quick: fewer processes, less to write.
 OPTIONS = {
     "bench_concurrent": ["--processes", "2"],

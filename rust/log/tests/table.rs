@@ -39,6 +39,8 @@ mod faulty_store;
 mod foreign_fields;
 #[path = "table/hygiene.rs"]
 mod hygiene;
+#[path = "table/large.rs"]
+mod large;
 #[path = "table/log_files.rs"]
 mod log_files;
 #[path = "table/made_of_rows.rs"]

@@ -138,6 +138,12 @@ impl Replay {
         }
     }
 
+    /// The decoded paths of the files that the commits touched, in no order; one with several
+    /// deletion vectors comes several times.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.decided.keys.iter().map(|(path, _)| path.as_str())
+    }
+
     /// How many files the commits touched.
     pub fn touched(&self) -> usize {
         self.decided.keys.len()

@@ -20,6 +20,11 @@ pub struct TableState {
 }
 
 impl TableState {
+    /// Whether new checkpoints are V2: a property without its feature is inert (P058, P093).
+    pub fn writes_v2_checkpoints(&self) -> bool {
+        self.properties().v2_checkpoints && features::allows_v2_checkpoints(self.protocol())
+    }
+
     /// Checks the protocol first (P048), then the metadata (P032, P180), then whether this build
     /// can read the table.
     pub fn new(protocol: Protocol, metadata: Metadata) -> Result<Self> {

@@ -240,8 +240,17 @@ async fn bits(snapshot: &Snapshot, wanted: &[DeletionVector]) -> Result<Vec<Vec<
     loading.try_collect().await
 }
 
-/// Bytes of the live files.
-pub async fn size_bytes(snapshot: &Snapshot, files: Files) -> Result<u64> {
+/// Bytes of the live files: by the version's checksum, else by the file list. `None` if only the
+/// list tells, and `is_listed` is false.
+pub async fn size_bytes(snapshot: &Snapshot, files: Files, is_listed: bool) -> Result<Option<u64>> {
+    if files == Files::All
+        && let Some((bytes, 0)) = snapshot.known_size().await?
+    {
+        return Ok(Some(bytes));
+    }
+    if !is_listed {
+        return Ok(None);
+    }
     let mut total = 0;
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
@@ -252,7 +261,7 @@ pub async fn size_bytes(snapshot: &Snapshot, files: Files) -> Result<u64> {
             }
         }
     }
-    Ok(total)
+    Ok(Some(total))
 }
 
 /// The URIs of the live files.

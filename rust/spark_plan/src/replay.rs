@@ -32,6 +32,17 @@ const BATCH_ROWS: usize = 8 * 1024;
 /// Rows and their schema.
 pub type Rows = (SchemaRef, BoxStream<'static, Result<RecordBatch>>);
 
+/// Bytes of the log's files that a plan of a version may have to read, with Catalyst's filters and
+/// their time zone.
+///
+/// # Errors
+/// As opening the checkpoint.
+pub async fn replay_bytes(snapshot: &Snapshot, filters: Option<(Vec<String>, String)>) -> Result<u64> {
+    let by_filters = filters.map(|(filters, zone)| pruner(snapshot.state(), &filters, &zone));
+    let pruner = by_filters.transpose()?.and_then(|(pruner, _)| pruner);
+    snapshot.replay_bytes(pruner).await
+}
+
 /// What all tasks of a plan are told: serializes, and is made a [`Plan`] by each of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanSpec {

@@ -53,8 +53,8 @@ class Plan:
 class Plans(Protocol):
     """An alternative to the snapshot's own plan for finding a scan's files."""
 
-    def take(self, snapshot: _native.Snapshot) -> bool:
-        """Whether to use this alternative for a version."""
+    def take(self, snapshot: _native.Snapshot, filters: Sequence[str] = (), zone: str = "UTC") -> bool:
+        """Whether to use this alternative for a version, with these filters."""
 
     def plan(
         self,
@@ -256,7 +256,7 @@ class DeltaplaneFileIndex:
             return _native.SparkAnswer.size(min(self.size_bytes(snapshot), _MOST))
         if question.asked == "files":
             return _native.SparkAnswer.files(_native.spark_file_uris(snapshot, self._files))
-        by_job = self._jobs.take(snapshot)
+        by_job = self._jobs.take(snapshot, question.filters, question.zone)
         make = self._jobs.plan if by_job else _native.spark_plan
         plan = make(snapshot, question.filters, question.zone, self._files)
         return _native.SparkAnswer.found(snapshot, plan, {}, by_job)
@@ -275,8 +275,9 @@ class DeltaplaneFileIndex:
         """Bytes of all files, by which Spark chooses between joins; reads the file list once for
         each version."""
         if snapshot.version not in self._sizes:
-            size_of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
-            self._sizes = {snapshot.version: size_of(snapshot, self._files)}
+            by_job = self._jobs.take(snapshot)
+            size = self._jobs.size_bytes if by_job else _listed_bytes
+            self._sizes = {snapshot.version: size(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def _prepared(self, question: records.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
@@ -287,7 +288,7 @@ class DeltaplaneFileIndex:
             snapshot = self._snapshots.for_query(question.query)
             if question.known_version == snapshot.version:
                 return _native.SparkAnswer.known()
-            if self._jobs.take(snapshot):
+            if self._jobs.take(snapshot, question.filters, question.zone):
                 return _native.SparkAnswer.unprepared()
             with_rows = conditions is not None
             plan = _native.spark_plan(snapshot, question.filters, question.zone, self._files, with_rows)
@@ -305,3 +306,8 @@ class DeltaplaneFileIndex:
         """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)
+
+
+def _listed_bytes(snapshot: _native.Snapshot, files: Files) -> int:
+    """Bytes of the files by the checksum, else by the file list."""
+    return _native.spark_size_bytes(snapshot, files, True) or 0

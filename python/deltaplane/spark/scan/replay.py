@@ -170,9 +170,12 @@ class JobPlans:
         self._options = options
         self._least_bytes = least_bytes
 
-    def take(self, snapshot: _native.Snapshot) -> bool:
-        """Whether this version's log is large enough for a job."""
-        return _native.Replay.bytes(snapshot) >= self._least_bytes
+    def take(self, snapshot: _native.Snapshot, filters: Sequence[str] = (), zone: str = "UTC") -> bool:
+        """Whether a plan with these filters reads enough of this version's log for a job: the
+        driver finds few files of a large log sooner than a job starts."""
+        if _native.Replay.bytes(snapshot) < self._least_bytes:
+            return False
+        return not filters or _native.Replay.bytes(snapshot, (filters, zone)) >= self._least_bytes
 
     def plan(
         self,
@@ -194,13 +197,17 @@ class JobPlans:
         """Sums sizes as `_native.spark_size_bytes` does."""
         from pyspark.sql import functions as F
 
+        known = _native.spark_size_bytes(snapshot, files, False)
+        if known is not None:
+            return known
+
         def job() -> int:
             sizes = self._files(snapshot, "sizes", files)
             # A log may claim arbitrary sizes, also negative ones, and a long could overflow.
             total = sizes.agg(F.sum(F.abs(F.col("size_bytes").cast("decimal(20, 0)")))).collect()[0][0]
             return int(total or 0)
 
-        return _sound(job, lambda: _native.spark_size_bytes(snapshot, files))
+        return _sound(job, lambda: _native.spark_size_bytes(snapshot, files, True) or 0)
 
     def _files(
         self,

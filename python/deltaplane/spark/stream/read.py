@@ -222,7 +222,7 @@ class _BatchPlans:
     def __init__(self, adds: _native.AddedFiles) -> None:
         self._adds = adds
 
-    def take(self, snapshot: _native.Snapshot) -> bool:
+    def take(self, snapshot: _native.Snapshot, filters: Sequence[str] = (), zone: str = "UTC") -> bool:
         """Always true, since the snapshot's own plan has other files."""
         return True
 

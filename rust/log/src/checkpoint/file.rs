@@ -18,6 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint::parquet_file::{FOOTER_BYTES, ParquetFile, options};
+use crate::checkpoint::path_range::FALSE_ANSWERS;
 use crate::checkpoint::row_group_writer::{ReusedRowGroup, RowGroups};
 use crate::checkpoint::skipping::{BOUNDS_KEY, BOUNDS_VALUE};
 
@@ -54,7 +55,10 @@ pub(crate) struct WrittenFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pages {
     Indexed,
-    WithoutIndex,
+    /// With a filter of the live files' paths that has room for this many, if that isn't 0.
+    WithoutIndex {
+        paths: u64,
+    },
 }
 
 impl CheckpointFile {
@@ -76,10 +80,16 @@ impl CheckpointFile {
                 BOUNDS_VALUE.to_owned(),
             )]))
             .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")));
-        if pages == Pages::WithoutIndex {
+        if let Pages::WithoutIndex { paths } = pages {
             properties = properties
                 .set_statistics_enabled(EnabledStatistics::Chunk)
                 .set_offset_index_disabled(true);
+            if paths > 0 {
+                let column = ColumnPath::from(["add", "path"].map(str::to_owned).to_vec());
+                properties = properties
+                    .set_column_bloom_filter_fpp(column.clone(), FALSE_ANSWERS)
+                    .set_column_bloom_filter_max_ndv(column, paths);
+            }
         }
         for column in repeated_columns(&schema) {
             properties = properties.set_column_dictionary_enabled(column, true);

@@ -22,6 +22,7 @@ use parquet::file::metadata::{ColumnChunkMask, ColumnChunkMetaData, ParquetMetaD
 use tokio::sync::OnceCell;
 
 use crate::checkpoint::parquet_file::ParquetFile;
+use crate::checkpoint::path_range;
 use crate::checkpoint::row_filter;
 use crate::checkpoint::row_filter::Skipping;
 use crate::checkpoint::row_group_writer::ReusedRowGroup;
@@ -101,6 +102,18 @@ impl Part {
             range: OnceLock::new(),
             wanted: None,
             is_whole: false,
+        }
+    }
+
+    /// The same file, to be opened for one read and then dropped.
+    pub(crate) fn to_read_once(&self) -> Part {
+        Part {
+            opened: OnceCell::new_with(self.opened.get().cloned()),
+            listed: self.listed.clone(),
+            range: self.range.clone(),
+            wanted: self.wanted.clone(),
+            is_whole: self.is_whole,
+            ..Part::new(&self.store, self.key.clone(), self.sidecar.clone())
         }
     }
 
@@ -189,6 +202,23 @@ impl Part {
     pub(crate) fn range(&self) -> Option<&SidecarRange> {
         let range = || self.sidecar.as_ref().and_then(SidecarRange::from_tags);
         self.range.get_or_init(range).as_ref()
+    }
+
+    /// Whether one of its live files may have one of these paths, which are sorted and decoded.
+    /// Reads at most the file's filter.
+    pub(crate) async fn may_have_path(&self, paths: &[&str]) -> bool {
+        let Some(known) = self.range().and_then(|range| range.paths.as_ref()) else {
+            return true;
+        };
+        let near = known.near(paths);
+        let Some(range) = known.filter_for(near).filter(|_| !near.is_empty()) else {
+            return !near.is_empty();
+        };
+        match self.store.read_range(&self.key, range).await {
+            Ok(filter) => !path_range::excludes(&filter, near),
+            // Reading the paths themselves tells what is wrong.
+            Err(_) => true,
+        }
     }
 
     /// Whether it may have such actions, judged without opening it.
@@ -338,13 +368,13 @@ pub(crate) enum Texts {
 }
 
 /// The actions of a column in these rows, without some of its fields.
-pub(crate) async fn part_column<'a>(
-    part: &'a Part,
+pub(crate) async fn part_column(
+    part: &Part,
     name: &'static str,
     without: &[&str],
-    wanted: Rows<'a>,
+    wanted: Rows<'_>,
     texts: Texts,
-) -> Result<BoxStream<'a, Result<StructArray>>> {
+) -> Result<BoxStream<'static, Result<StructArray>>> {
     let Opened { file, footer } = part.opened().await?;
     let schema = footer.schema();
     let Ok(field) = schema.field_with_name(name) else {
@@ -410,9 +440,11 @@ pub(crate) async fn part_column<'a>(
     let rows = builder.build().map_err(|e| file.unreadable(e))?;
     // The decoder panics on some damage.
     let rows = AssertUnwindSafe(rows).catch_unwind();
+    // The stream may outlive the part.
+    let file = file.clone();
     Ok(rows
         .map(|row| row.unwrap_or_else(|_| Err(ParquetError::General("the decoder gave up".to_owned()))))
-        .map_err(|e| file.unreadable(e))
+        .map_err(move |e| file.unreadable(e))
         .try_filter_map(move |batch| async move { present(&batch) })
         .boxed())
 }

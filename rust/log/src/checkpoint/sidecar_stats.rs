@@ -18,6 +18,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::checkpoint::path_range::{PathBounds, PathRange};
 use crate::checkpoint::skipping::ranges_of_group;
 
 /// The tag's name.
@@ -65,6 +66,9 @@ pub(crate) struct SidecarRange {
     first: String,
     last: String,
     bounds: Vec<LeafRange>,
+    /// The paths of its adds; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<PathRange>,
 }
 
 /// Least minimum and greatest maximum of a leaf over all adds, in the format of partition values;
@@ -93,6 +97,7 @@ impl SidecarRange {
         footer: &ArrowReaderMetadata,
         (adds, removes): (u64, u64),
         sorted: Option<(&FileOrder, &Span)>,
+        paths: &PathBounds,
     ) -> Result<SidecarRange> {
         let (mut order_name, mut bounds) = (String::new(), Vec::new());
         let hex = |key: &[u8]| key.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -114,6 +119,7 @@ impl SidecarRange {
             first,
             last,
             bounds,
+            paths: paths.range(footer),
         })
     }
 
@@ -260,6 +266,7 @@ mod tests {
                 min: min.map(str::to_owned),
                 max: max.map(str::to_owned),
             }],
+            paths: None,
         }
     }
 

@@ -64,7 +64,7 @@ impl Snapshot {
 
     /// The order that the single file of a checkpoint records, if it still suits the table.
     pub(crate) async fn noted_order(&self, checkpoint: &CheckpointReader, rows: &AddRows) -> Result<Option<FileOrder>> {
-        let Some(order) = checkpoint.order_note().and_then(FileOrder::from_text) else {
+        let Some(order) = checkpoint.order_note().await?.and_then(FileOrder::from_text) else {
             return Ok(None);
         };
         let clustering = self.clustering().await?;

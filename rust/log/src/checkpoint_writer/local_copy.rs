@@ -61,10 +61,10 @@ impl Snapshot {
             return Ok(None);
         };
         checkpoint.open_all().await?;
-        if checkpoint.is_own() {
+        if checkpoint.is_own().await? {
             return Ok(None);
         }
-        let bytes = self.whole_checkpoint_bytes();
+        let bytes = self.known_checkpoint_bytes();
         let Some(key) = self.copy_key(files).filter(|_| bytes >= LEAST_BYTES) else {
             return Ok(None);
         };

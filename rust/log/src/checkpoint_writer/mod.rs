@@ -12,8 +12,8 @@ pub(crate) mod sort;
 pub(crate) mod v2;
 
 use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::paths;
 use deltaplane_protocol::segment::CheckpointFiles;
-use deltaplane_protocol::{features, paths};
 use parquet::basic::{Compression, ZstdLevel};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
@@ -286,20 +286,20 @@ impl Snapshot {
         Tail {
             asked: properties.checkpoint_interval,
             incremental: self.writes_v2(),
-            checkpoint_bytes: self.whole_checkpoint_bytes(),
+            checkpoint_bytes: self.known_checkpoint_bytes(),
             among_many: false,
             commits: commits.clone().count() as u64,
             commit_bytes: commits.map(|n| n.size_bytes).fold(0, u64::saturating_add),
         }
     }
 
-    /// A property without its feature is inert (P058, P093).
+    /// Whether new checkpoints of the table are V2.
     pub(crate) fn writes_v2(&self) -> bool {
-        self.state().properties().v2_checkpoints && features::allows_v2_checkpoints(self.state().protocol())
+        self.state().writes_v2_checkpoints()
     }
 
     pub(crate) fn compression(&self) -> Compression {
-        match self.replay_bytes() {
+        match self.known_replay_bytes() {
             ..LARGE_LOG_BYTES => Compression::SNAPPY,
             _ => Compression::ZSTD(ZstdLevel::default()),
         }

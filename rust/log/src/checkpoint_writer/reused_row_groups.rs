@@ -51,7 +51,10 @@ impl Snapshot {
         let Some(checkpoint) = self.checkpoint_reader() else {
             return Ok(None);
         };
-        let (order, Some(part)) = (self.noted_order(checkpoint, rows).await?, checkpoint.parts().first()) else {
+        let (order, Some(part)) = (
+            self.noted_order(checkpoint, rows).await?,
+            checkpoint.parts().await?.first(),
+        ) else {
             return Ok(None);
         };
         let (Some(order), Some(groups)) = (order, LiveGroups::of(part)) else {
@@ -69,7 +72,7 @@ impl Snapshot {
         }
         let mut touched = Vec::new();
         for group in groups.sorted.clone() {
-            if self.is_group_touched(checkpoint, part, group).await? {
+            if self.is_group_touched(part, group).await? {
                 touched.push(group);
             }
         }
@@ -83,9 +86,9 @@ impl Snapshot {
         }))
     }
 
-    async fn is_group_touched(&self, checkpoint: &CheckpointReader, part: &Part, group: usize) -> Result<bool> {
+    async fn is_group_touched(&self, part: &Part, group: usize) -> Result<bool> {
         let (replay, alone) = (&self.tail()?.replay, part.only(group..group + 1).await?);
-        let mut batches = checkpoint.keys(&alone);
+        let mut batches = CheckpointReader::keys(&alone);
         while let Some(batch) = batches.try_next().await? {
             if replay.checkpoint(&batch)?.true_count() < batch.num_rows() {
                 return Ok(true);

@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parquet::basic::Compression;
 
 use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages};
-use crate::checkpoint::part::Part;
+use crate::checkpoint::part::{FileActions, Part};
 use crate::checkpoint::reader::{Checked, CheckpointReader};
 use crate::checkpoint::sidecar_stats::{SidecarFile, Span};
 use crate::checkpoint_writer::CheckpointReport;
@@ -29,12 +29,14 @@ use crate::{Snapshot, now_ms};
 
 /// Longest time to write a checkpoint: clean-up spares sidecars that no checkpoint names for a day.
 const LONGEST_WRITE_MS: i64 = 12 * 3_600_000;
-/// Sidecars that are examined concurrently.
+/// Sidecars whose keys are read concurrently.
 const AT_A_TIME: usize = 4;
+/// Sidecars whose filters are read concurrently: each is some kilobytes.
+const FILTERS_AT_A_TIME: usize = 32;
 
 /// The previous checkpoint, whose sidecars may be reused.
 struct Base<'a> {
-    checkpoint: &'a CheckpointReader,
+    parts: &'a [Part],
     order: FileOrder,
     /// The sidecars of live files.
     live: Vec<LiveSidecar>,
@@ -99,7 +101,7 @@ impl Snapshot {
             Err(e) if is_damage(&e) => return Ok(None),
             checked => checked?,
         };
-        let sidecars = reader.parts().iter().filter(|p| p.sidecar.is_some()).count() as u64;
+        let sidecars = reader.parts().await?.iter().filter(|p| p.sidecar.is_some()).count() as u64;
         let file = TopFile {
             path: top.name.to_string(),
             size_in_bytes: i64::try_from(top.size_bytes).unwrap_or(i64::MAX),
@@ -124,25 +126,13 @@ impl Snapshot {
             return Ok(None);
         };
         let clustering = self.clustering().await?;
-        let order = checkpoint.sidecars_order().and_then(FileOrder::from_text);
+        let order = checkpoint.sidecars_order().await?.and_then(FileOrder::from_text);
         let fits = |o: &FileOrder, files| o.fits(rows.schema().fields(), &clustering, files);
         let Some(order) = order else { return Ok(None) };
-        let sidecars = checkpoint
-            .parts()
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.sidecar.is_some());
-        let places: Vec<usize> = sidecars.map(|(i, _)| i).collect();
-        let touched = move |part| async move { Ok::<_, Error>((part, self.is_touched(checkpoint, part, now).await?)) };
-        let touched_parts: Vec<(usize, bool)> = stream::iter(places)
-            .map(touched)
-            .buffered(AT_A_TIME)
-            .boxed()
-            .try_collect()
-            .await?;
+        let parts = checkpoint.parts().await?;
         let (mut live, mut tombstones, mut files) = (Vec::new(), Vec::new(), self.new_files()?);
-        for (part, touched) in touched_parts {
-            let Some(range) = checkpoint.parts().get(part).and_then(Part::range) else {
+        for (part, touched) in self.touched_sidecars(parts, now).await? {
+            let Some(range) = parts.get(part).and_then(Part::range) else {
                 return Ok(None);
             };
             match (range.adds, range.removes) {
@@ -179,20 +169,54 @@ impl Snapshot {
         }
         reused.sort_unstable();
         Ok(Some(Base {
-            checkpoint,
+            parts,
             order,
             live,
             tombstones: reused,
         }))
     }
 
-    /// Whether later commits touched a sidecar's files, or one of its tombstones has expired.
-    async fn is_touched(&self, checkpoint: &CheckpointReader, part: usize, now: i64) -> Result<bool> {
-        let Some(part) = checkpoint.parts().get(part) else {
-            return Ok(true);
+    /// For each of these files that is a sidecar, by its index, whether later commits touched its
+    /// files, or one of its tombstones has expired. Reads the keys of few sidecars: what is known
+    /// of their paths rules most of them out.
+    async fn touched_sidecars(&self, parts: &[Part], now: i64) -> Result<Vec<(usize, bool)>> {
+        let mut paths: Vec<&str> = self.tail()?.replay.paths().collect();
+        paths.sort_unstable();
+        let sidecars = parts.iter().enumerate().filter(|(_, p)| p.sidecar.is_some());
+        let places: Vec<usize> = sidecars.map(|(place, _)| place).collect();
+        let paths = &paths;
+        let suspected = |place: usize| async move {
+            let suspect = match parts.get(place) {
+                Some(part) => part.may_have(FileActions::Removes) || part.may_have_path(paths).await,
+                None => true,
+            };
+            (place, suspect)
         };
+        let suspects: Vec<(usize, bool)> = stream::iter(places)
+            .map(suspected)
+            .buffered(FILTERS_AT_A_TIME)
+            .boxed()
+            .collect()
+            .await;
+        let decided = |(place, suspect): (usize, bool)| async move {
+            let touched = match parts.get(place).filter(|_| suspect) {
+                Some(part) => self.is_touched(part, now).await?,
+                None => false,
+            };
+            Ok::<_, Error>((place, touched))
+        };
+        stream::iter(suspects)
+            .map(decided)
+            .buffered(AT_A_TIME)
+            .boxed()
+            .try_collect()
+            .await
+    }
+
+    /// Whether later commits touched a sidecar's files, or one of its tombstones has expired.
+    async fn is_touched(&self, part: &Part, now: i64) -> Result<bool> {
         let (replay, cutoff) = (&self.tail()?.replay, self.tombstone_cutoff(now));
-        let mut batches = checkpoint.keys(part);
+        let mut batches = CheckpointReader::keys(part);
         while let Some(batch) = batches.try_next().await? {
             if replay.checkpoint(&batch)?.true_count() < batch.num_rows() || any_expired(&batch, cutoff) {
                 return Ok(true);
@@ -281,7 +305,7 @@ impl Snapshot {
         retained.sort_unstable();
         // Sidecars of live files never have tombstones.
         self.write_tombstones(&mut writer, now, &retained).await?;
-        let retained_parts = || retained.iter().filter_map(|i| base.checkpoint.parts().get(*i));
+        let retained_parts = || retained.iter().filter_map(|i| base.parts.get(*i));
         let actions = retained_parts()
             .filter_map(Part::range)
             .map(|r| r.adds.saturating_add(r.removes));
@@ -331,7 +355,7 @@ impl Snapshot {
 
     /// The files of a sidecar that are still live.
     fn again<'a>(&'a self, base: &'a Base<'_>, sidecar: usize, rows: &'a AddRows) -> Option<Run<'a>> {
-        let part = base.checkpoint.parts().get(base.live.get(sidecar)?.part)?;
+        let part = base.parts.get(base.live.get(sidecar)?.part)?;
         Some(self.again_in_order(part, &base.order, rows))
     }
 

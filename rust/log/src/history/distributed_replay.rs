@@ -16,8 +16,9 @@ use futures::stream::{BoxStream, StreamExt};
 use futures::{TryStreamExt, future};
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::contents::manifest_adds;
 use crate::checkpoint::part::{FileActions, Part};
-use crate::checkpoint::reader::{CheckpointReader, PlanColumns, manifest_adds};
+use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
 use crate::checkpoint::row_filter::Skipping;
 use crate::commit::reader;
 use crate::commit::reader::{FileLines, packed};
@@ -152,21 +153,27 @@ impl LogHead {
 impl Snapshot {
     /// This version's parts, each of about this many bytes, or one item that is larger.
     pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
-        self.with_open_checkpoint().await?.parts_of_open(target_bytes)
+        self.with_open_checkpoint().await?.parts_of_open(target_bytes).await
     }
 
-    fn parts_of_open(&self, target_bytes: u64) -> Result<ReplayParts> {
+    async fn parts_of_open(&self, target_bytes: u64) -> Result<ReplayParts> {
         let commits: Vec<(String, u64)> = self
             .commit_files()
             .map(|n| (n.name.to_string(), n.size_bytes))
             .collect();
         let checkpoint = self.base_checkpoint();
+        let (in_parquet, has_manifest_adds, may_repeat) = match checkpoint {
+            Some((_, reader)) => (
+                reader.parts().await?,
+                reader.has_manifest_adds().await?,
+                reader.may_repeat().await?,
+            ),
+            None => (&[][..], false, false),
+        };
         let files = checkpoint.iter().flat_map(|(files, _)| &files.files);
         let manifests = files
-            .filter(|f| matches!(f.kind, LogFile::UuidCheckpoint { json: true }))
-            .filter(|_| checkpoint.is_some_and(|(_, reader)| reader.has_manifest_adds()))
+            .filter(|f| has_manifest_adds && matches!(f.kind, LogFile::UuidCheckpoint { json: true }))
             .map(|f| ReplayPart::Manifest(format!("{LOG_DIR}/{}", f.name)));
-        let in_parquet = checkpoint.map(|(_, reader)| reader.parts()).unwrap_or_default();
         let mut row_groups = Vec::new();
         // An earlier plan may have opened a sidecar as well.
         for part in in_parquet.iter().filter(|part| part.sidecar.is_none()) {
@@ -181,7 +188,7 @@ impl Snapshot {
         });
         let sidecars = packed(sidecars, target_bytes).into_iter().map(ReplayPart::Sidecars);
         Ok(ReplayParts {
-            may_repeat: checkpoint.is_some_and(|(_, reader)| reader.may_repeat()),
+            may_repeat,
             checkpoint: manifests.chain(row_groups).chain(sidecars).collect(),
             commit_bytes: commits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add),
             commits: packed(commits, target_bytes)
@@ -191,17 +198,16 @@ impl Snapshot {
         })
     }
 
-    /// Bytes of the log's files that a plan of this version may have to read; sidecars count with
-    /// the sizes in the checkpoint.
-    pub fn replay_bytes(&self) -> u64 {
-        let parts = self
-            .checkpoint_reader()
-            .map(CheckpointReader::parts)
-            .unwrap_or_default();
-        let claimed = parts
-            .iter()
-            .filter_map(|p| u64::try_from(p.sidecar.as_ref()?.size_in_bytes).ok());
-        claimed.fold(self.log_bytes(), u64::saturating_add)
+    /// Bytes of the log's files that a plan of this version may have to read, without the sidecars
+    /// that `pruner` rules out; sidecars count with the sizes in the checkpoint, which is opened.
+    pub async fn replay_bytes(&self, pruner: Option<Arc<Pruner>>) -> Result<u64> {
+        let opened = self.with_open_checkpoint().await?;
+        let Some((pruner, checkpoint)) = pruner.zip(opened.checkpoint_reader()) else {
+            return Ok(opened.known_replay_bytes());
+        };
+        let skipping = Skipping { pruner, counters: None };
+        let sidecars = checkpoint.sidecar_bytes(&skipping).await?;
+        Ok(opened.log_bytes().saturating_add(sidecars))
     }
 }
 

@@ -173,7 +173,8 @@ impl CheckpointFiles<'_> {
             };
         }
         // The checkpoint is a copy of another writer's.
-        let mut once = (replayed.is_some() || checkpoint.may_repeat()).then(SeenFiles::default);
+        let repeats = replayed.is_some() || checkpoint.may_repeat().await?;
+        let mut once = repeats.then(SeenFiles::default);
         let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);
         let mut done = 0;
         loop {

@@ -486,10 +486,32 @@ impl Snapshot {
         files.map(|n| n.size_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of the checkpoint's files, with sidecars.
-    pub(crate) fn whole_checkpoint_bytes(&self) -> u64 {
-        let sidecars = self.replay_bytes().saturating_sub(self.log_bytes());
-        sidecars.saturating_add(self.checkpoint_bytes())
+    /// Bytes of all live files and the number of their deletion vectors, if a sound checksum of
+    /// this version says so. Reads no file list.
+    pub async fn known_size(&self) -> Result<Option<(u64, u64)>> {
+        let Some(sum) = self.version_checksum().await? else {
+            return Ok(None);
+        };
+        let vectors = sum.num_deletion_vectors_opt.unwrap_or(0);
+        Ok(u64::try_from(sum.table_size_bytes)
+            .ok()
+            .zip(u64::try_from(vectors).ok()))
+    }
+
+    /// Bytes of the checkpoint's files, with the sidecars of an open one.
+    pub(crate) fn known_checkpoint_bytes(&self) -> u64 {
+        self.known_sidecar_bytes().saturating_add(self.checkpoint_bytes())
+    }
+
+    /// Bytes of the log's files that a plan may have to read, with the sidecars of an open
+    /// checkpoint.
+    pub(crate) fn known_replay_bytes(&self) -> u64 {
+        self.known_sidecar_bytes().saturating_add(self.log_bytes())
+    }
+
+    fn known_sidecar_bytes(&self) -> u64 {
+        self.checkpoint_reader()
+            .map_or(0, CheckpointReader::known_sidecar_bytes)
     }
 
     /// Bytes of the log's files that it was read from, without sidecars.

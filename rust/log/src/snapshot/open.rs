@@ -121,8 +121,8 @@ impl Snapshot {
         };
         let state = state_beside_checkpoint(store, &segment, &commits, sum).await;
         let state = state.map_err(|e| e.with_version(segment.version))?;
-        let is_known = state.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
-        let reader = match CheckpointReader::of_one_file(store, &files).filter(|_| is_known) {
+        let late = state.as_ref().and_then(|s| opened_late(store, &files, s, &commits));
+        let reader = match late {
             Some(reader) => reader,
             None => {
                 let opened = match opened {
@@ -316,6 +316,21 @@ async fn state_beside_checkpoint(
 /// Protocol and metadata, reading the checkpoint.
 async fn read_state(checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> Result<TableState> {
     state_of(newest_state(commits), checkpoint.state_actions().await?)
+}
+
+/// The checkpoint to be opened at the first read, if its kind is certain: from a known state and
+/// its file's name.
+fn opened_late(
+    store: &Store,
+    files: &CheckpointFiles,
+    state: &TableState,
+    commits: &[Arc<Commit>],
+) -> Option<CheckpointReader> {
+    if state.writes_v2_checkpoints() {
+        // The size of its sidecars, which isn't known before, has no influence on the schedule.
+        return CheckpointReader::of_sidecars(store, files);
+    }
+    CheckpointReader::of_one_file(store, files).filter(|_| !may_have_sidecars(state, commits))
 }
 
 /// Whether the checkpoint before these commits may have sidecars, by the protocol at its time

@@ -70,7 +70,7 @@ fn parts_hold_what_a_plan_holds() {
                     ),
                     (1, 1)
                 );
-                assert!(parts.commit_bytes > 0 && s.replay_bytes() > parts.commit_bytes);
+                assert!(parts.commit_bytes > 0 && s.replay_bytes(None).await.unwrap() > parts.commit_bytes);
                 let head = LogHead::open(&store, None).await.unwrap();
                 assert_eq!(
                     (head.version(), head.replay_parts(1).await.unwrap()),

@@ -131,7 +131,7 @@ pub(super) fn predicate(draw: &mut Draw, files: u64, depth: u32) -> Value {
     }
 }
 
-fn pruner(s: &Snapshot, predicate: &Value) -> Arc<Pruner> {
+pub(super) fn pruner(s: &Snapshot, predicate: &Value) -> Arc<Pruner> {
     let state = s.state();
     let bound = Predicate::bind(&Expr::from_json(&predicate.to_string()).unwrap(), state.schema()).unwrap();
     Arc::new(Pruner::new(&bound, state.schema(), state.partition_columns(), state.mapping()).unwrap())

@@ -24,8 +24,11 @@ const SAMPLE: usize = 1_000;
 /// A column is selective if a file's range overlaps at most this share of the others: a column
 /// whose ranges overlap most others can't skip files.
 const MOST_OVERLAP: f64 = 0.1;
-/// A table that has grown by this factor gets a new order.
+/// A table that has grown by this factor gets a new order, for which all of its files are sorted.
 const MOST_GROWTH: u64 = 2;
+/// An order for this many files suits any larger table: its cuts tell enough files apart, and
+/// sorting all files again would take minutes within a commit.
+const ENOUGH_FILES: u64 = 1_000_000;
 
 /// An order of files, independent of the files that are sorted by it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -108,7 +111,7 @@ impl FileOrder {
         same_columns
             && self.partitions == partitions(adds)
             && self.curve.iter().all(there)
-            && files <= self.files.saturating_mul(MOST_GROWTH)
+            && (self.files >= ENOUGH_FILES || files <= self.files.saturating_mul(MOST_GROWTH))
     }
 
     /// A key for each of these rows of a checkpoint's column `add`; files are sorted by the bytes
@@ -476,6 +479,8 @@ mod tests {
         let fields = few.fields();
         assert!(order.fits(fields, &[], 6));
         assert!(!order.fits(fields, &[], 7), "outgrown");
+        let large = FileOrder::choose(std::slice::from_ref(&few), &[], ENOUGH_FILES).unwrap();
+        assert!(large.fits(fields, &[], 1_000 * ENOUGH_FILES), "never outgrown");
         assert!(!order.fits(fields, &[vec!["id".to_owned()]], 3), "clustered since");
         assert!(!order.fits(&Fields::empty(), &[], 3), "other columns");
         let by_id = FileOrder::choose(std::slice::from_ref(&few), &[vec!["id".to_owned()]], 3).unwrap();

@@ -159,10 +159,10 @@ pub(crate) fn spark_size_of(adds: &AddedFiles, files: &str) -> Result<u64> {
     plan::size_of_adds(&adds.0, Files::parse(files)?)
 }
 
-/// Bytes of a version's files.
+/// Bytes of a version's files; `None` if only the list of the files tells, and isn't to be read.
 #[boundary]
-pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str) -> Result<u64> {
-    block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?))
+pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str, is_listed: bool) -> Result<Option<u64>> {
+    block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?, is_listed))
 }
 
 /// URIs of a version's files, as Spark's file systems know them.

@@ -3,7 +3,7 @@
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::ReplayPart as CorePart;
-use deltaplane_spark_plan::replay::{Plan, PlanSpec, Replay as CoreReplay, Selection, commit_words};
+use deltaplane_spark_plan::replay::{Plan, PlanSpec, Replay as CoreReplay, Selection, commit_words, replay_bytes};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 
@@ -22,10 +22,11 @@ pub(crate) struct Replay(CoreReplay);
 
 #[boundary]
 impl Replay {
-    /// Bytes of the log's files that a plan of a version may have to read.
+    /// Bytes of the log that a plan by Catalyst's filters and their time zone may have to read.
     #[staticmethod]
-    fn bytes(snapshot: &Snapshot) -> u64 {
-        snapshot.inner.replay_bytes()
+    #[pyo3(signature = (snapshot, filters = None))]
+    fn bytes(snapshot: &Snapshot, filters: Option<(Vec<String>, String)>) -> Result<u64> {
+        block_on(replay_bytes(&snapshot.inner, filters))
     }
 
     /// Of a version, in parts of about `target_bytes`.

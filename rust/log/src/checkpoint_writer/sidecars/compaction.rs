@@ -58,10 +58,11 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
         }
     }
     // The remainder doubles each time, so a file is rewritten about as often as its size can
-    // double.
+    // double. It ends with a full sidecar: in a table that has grown much, all of the first ones
+    // are small, and one checkpoint would rewrite them all.
     rest.sort_by_key(|(i, p)| (p.files, *i));
     for (i, p) in rest {
-        if p.files > files {
+        if p.files > files || files >= full {
             break;
         }
         small.push(i);
@@ -129,6 +130,15 @@ mod tests {
         assert_eq!(small(3), [2]);
         assert_eq!(small(7), [1, 2]);
         assert_eq!(small(100), [0, 1, 2]);
+    }
+
+    #[test]
+    fn sidecars_of_a_smaller_table_are_merged_a_few_at_a_time() {
+        let pieces = vec![piece(b"az", 100, false); 800];
+        let merged = |new| plan_compaction(&pieces, new, 1000).small.len() as u64 * 100;
+        assert_eq!(merged(50), 0);
+        assert_eq!(merged(100), 900);
+        assert!((0..2_000).all(|new| merged(new) <= 1000));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use futures::{FutureExt, TryStreamExt};
 use parquet::basic::Compression;
 
 use crate::checkpoint::file::{CheckpointFile, Pages};
+use crate::checkpoint::path_range::PathBounds;
 use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange, Span};
 use crate::environment::new_id;
 
@@ -32,7 +33,7 @@ pub(crate) struct SidecarWriter {
     store: Store,
     schema: SchemaRef,
     compression: Compression,
-    /// Live files per sidecar.
+    /// Live files per sidecar, `u64::MAX` for sidecars of tombstones.
     full: u64,
     open: Option<Open>,
     /// Files that are being closed, in their order.
@@ -47,6 +48,8 @@ struct Open {
     path: String,
     /// The span of its live files so far.
     sorted: Option<(FileOrder, Span)>,
+    /// Their paths.
+    paths: PathBounds,
 }
 
 /// What was written.
@@ -87,7 +90,9 @@ impl SidecarWriter {
                 let mut open = self.take_open().await?;
                 let room = usize::try_from(self.full.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
                 let take = room.min(rows.len() - row);
-                open.file.write("add", rows.slice(row, take)).await?;
+                let some = rows.slice(row, take);
+                open.paths.add(&some)?;
+                open.file.write("add", some).await?;
                 let (first, last) = (keys.value(row), keys.value((row + take).saturating_sub(1)));
                 match &mut open.sorted {
                     Some((_, span)) => span.last = last.to_vec(),
@@ -134,11 +139,14 @@ impl SidecarWriter {
         }
         let path = format!("{}.parquet", new_id());
         let (key, schema) = (paths::sidecar(&path), self.schema.clone());
-        let file = CheckpointFile::create(&self.store, key, schema, self.compression, Pages::WithoutIndex).await?;
+        let paths = if self.full == u64::MAX { 0 } else { self.full };
+        let pages = Pages::WithoutIndex { paths };
+        let file = CheckpointFile::create(&self.store, key, schema, self.compression, pages).await?;
         Ok(Open {
             file,
             path,
             sorted: None,
+            paths: PathBounds::default(),
         })
     }
 
@@ -171,7 +179,12 @@ impl SidecarWriter {
 impl Open {
     /// The finished file's name and range.
     async fn ended(self, store: Store) -> Result<SidecarFile> {
-        let Open { file, path, sorted } = self;
+        let Open {
+            file,
+            path,
+            sorted,
+            paths: held,
+        } = self;
         let written = file.finish().await?;
         let info = store.head(&paths::sidecar(&path)).await?;
         let mut named = SidecarFile {
@@ -181,12 +194,12 @@ impl Open {
             tags: None,
         };
         if let Some(footer) = &written.footer {
-            let held = match sorted {
+            let rows = match sorted {
                 Some(_) => (written.actions, 0),
                 None => (0, written.actions),
             };
             let sorted = sorted.as_ref().map(|(order, span)| (order, span));
-            named.tags = Some(SidecarRange::of(&named, footer, held, sorted)?.tags()?);
+            named.tags = Some(SidecarRange::of(&named, footer, rows, sorted, &held)?.tags()?);
         }
         Ok(named)
     }
