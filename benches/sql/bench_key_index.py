@@ -1,9 +1,8 @@
-"""Look-ups by random keys (UUIDs) in a table whose files all have the same bounds: one key, and a
-MERGE of a thousand, with an index of the keys and without; building the index, compared with
-writing the rows.
+"""Look-ups by random keys (UUIDs) in a table whose files all have the same bounds: one key, MERGE
+of a thousand, DELETE of one, with an index and without; and building the index.
 
-The contestant "without an index" has the same files, and reads each of them. The sizes of the last
-case are those of the index's objects and of the data files.
+"without an index" has the same files, and reads each of them. Sizes are the bytes that DELETE
+read, and those of the index's objects and of the data files.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ MERGED = {"quick": 20, "small": 1_000, "full": 1_000}
 FOLDER = "_deltaplane_index"
 WITHOUT = "without an index"
 WRITING = "writing the rows"
+READING = "reading the files"
 
 
 def keys(file: int, rows: int) -> pa.Array:
@@ -93,6 +93,38 @@ def merge(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
     return Task(run, lambda done: done["num_target_rows_updated"] - len(chosen) + case["merged"])
 
 
+def delete(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
+    """Deletes the rows of one user."""
+    import deltaplane
+
+    path = scratch / "table"
+    shutil.copytree(table_of(case["files"], case["rows"], indexed), path)
+    wanted = keys(case["files"] // 2, case["rows"])[7].as_py()
+
+    def run() -> tuple[int, int]:
+        before = bytes_read()
+        done = deltaplane.DeltaTable(str(path)).delete(f"user_id = '{wanted}'")
+        return done["num_deleted_rows"], bytes_read() - before
+
+    return Task(run, lambda done: done[0], lambda done: done[1])
+
+
+def read(case: Mapping[str, Any], _: Path) -> Task:
+    """Reads the bytes of all data files, of which one row is to be deleted."""
+    path = table_of(case["files"], case["rows"], False)
+
+    def run() -> int:
+        return sum(len(file.read_bytes()) for file in path.glob("*.parquet"))
+
+    return Task(run, lambda _: 1, int)
+
+
+def bytes_read() -> int:
+    """The bytes that this process has read, also those that the system had in memory."""
+    words = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(words["rchar"])
+
+
 def build(case: Mapping[str, Any], scratch: Path) -> Task:
     import deltaplane
 
@@ -131,10 +163,11 @@ def without(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def _keyed(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
-    return (merge if case["what"] == "merge" else look_up)(indexed, case, scratch)
+    work = {"merge": merge, "delete": delete, "look up": look_up}
+    return work[case["what"]](indexed, case, scratch)
 
 
-CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, WITHOUT: without, WRITING: write}
+CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, WITHOUT: without, WRITING: write, READING: read}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,10 +180,10 @@ def cases(options: argparse.Namespace) -> list[Case]:
     facts = {"files": files, "rows": rows, "merged": merged}
     total = f"{files * rows:,} rows in {files:,} files"
 
-    def case(what: str, name: str, over: str, expected: int, calls: int = 1) -> Case:
+    def case(what: str, name: str, over: str, expected: int, calls: int = 1, *others: str) -> Case:
         return Case(
             f"{name}, {total}",
-            ["deltaplane", over],
+            ["deltaplane", over, *others],
             {**facts, "what": what},
             calls=calls,
             expected=expected,
@@ -162,6 +195,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     return [
         case("look up", "one key", WITHOUT, 1, calls=3),
         case("merge", f"MERGE of {merged:,} keys", WITHOUT, merged),
+        case("delete", "DELETE of one key", WITHOUT, 1, 1, READING),
         case("build", "building the index", WRITING, files * rows),
     ]
 

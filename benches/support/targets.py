@@ -216,6 +216,7 @@ GOALS: Sequence[Goal] = (
     Ratio("K1", "key index merge", "MERGE of 1,000 random keys: 10x faster", "median_s", 0.1, "without an index"),
     Ratio("K1", "key index build", "building the index: 10 % of writing", "cpu_s", 0.1, "writing the rows"),
     Ratio("K1", "key index build", "the index: 2 % of the data's bytes", "size_mb", 0.02, "writing the rows"),
+    Ratio("K1", "key index delete", "DELETE of one key: reads 1 % of the bytes", "size_mb", 0.01, "reading the files"),
     *(
         OfCases("F4", "small files", f"queries over 1,000 small files: 1.5x one file ({clock})", figure, 1.5, ONE_FILE)
         for figure, clock in (("cpu_s", "CPU time"), ("median_s", "time"))

@@ -7,6 +7,7 @@ rounds of an operation are its time. A change that adds a round fails here.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -208,6 +209,29 @@ def test_scanning_many_small_files(remote: Remote, hundred: str) -> None:
     opened = remote.open(remote.upload(hundred))
     # One request for each file, and one for the checkpoint.
     assert_within(remote, 6, 106, lambda: opened.to_reader().read_all())
+
+
+@pytest.mark.parametrize(("table", "rounds"), [("ten", 4), ("hundred", 4)])
+def test_looking_a_key_up_in_an_index(
+    remote: Remote, request: pytest.FixtureRequest, tmp_path: Path, table: str, rounds: int
+) -> None:
+    local = tmp_path / f"indexed-{table}"
+    shutil.copytree(request.getfixturevalue(table), local)
+    DeltaTable(local).index.create(["s"])
+    wanted = DeltaTable(local).scan(["s"]).to_arrow()["s"][777].as_py()
+    location = remote.upload(str(local))
+
+    def look_up(opened: DeltaTable) -> int:
+        return opened.scan(["id"], f"s = '{wanted}'").to_arrow().num_rows
+
+    opened = remote.open(location)
+    # The copy of the manifest, the segment, then the file's footer and its pages.
+    assert_within(remote, rounds, 12, lambda: look_up(opened))
+    assert look_up(opened) == 1
+    assert_within(remote, 2, 3, lambda: look_up(opened))
+    # The file is read again, and nothing of the index.
+    fresh = other_handle(remote, location)
+    assert fresh.explain(f"s = '{wanted}'").selected == 1
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ class TableUpkeep:
 
     def advise(self, predicates: Predicates | None = None, *, sample_rows: int = 65_536) -> AdviceReport:
         """Proposes maintenance for this version: joining files, another order of the rows (by which
-        columns and curve), clustering columns, purge, vacuum, checkpoint, statistics, properties.
-        Changes nothing.
+        columns and curve), clustering columns, purge, vacuum, checkpoint, statistics, indexes of
+        keys, properties. Changes nothing.
 
         Figures about the present layout are exact: each predicate is planned with the table's own
         statistics, and VACUUM's file list is computed. Other orders of the rows are modelled: a
@@ -92,8 +92,9 @@ class TableUpkeep:
     ) -> MaintenanceReport:
         """Runs what `advise` proposes for the newest version, highest gain per byte first:
         checkpoint, VACUUM (of files that the log records as removed, with the table's retention),
-        OPTIMIZE, purge, and with `predicates` also another order of the rows. Repeats the analysis
-        after each step. Never changes properties, columns with statistics, or clustering columns.
+        OPTIMIZE, purge, extending indexes of keys, and with `predicates` also another order of the
+        rows. Repeats the analysis after each step. Never changes properties, columns with
+        statistics, or clustering columns, and adds no index.
 
         Works beside other writers: a step that loses a conflict is reported as lost, and the next
         step runs.

@@ -83,12 +83,13 @@ class Commands:
 class Advice:
     """One piece of advice: maintenance whose gain exceeds its cost.
 
-    `kind` is `optimize`, `zorder`, `cluster_by`, `purge`, `vacuum`, `checkpoint`, `statistics` or
-    `property`. `now` and `then` are the workload's reads before and after (for `checkpoint`, the
-    reads of opening the table); both are empty if the gain is of another kind. `gain_bytes` is
-    saved by each run of the workload, a file counted as 4 MiB, or is the number of bytes freed
-    once. `read_bytes` and `written_bytes` are the cost. `exact` is true if the log determines all
-    figures; otherwise `basis` names their source.
+    `kind` is `optimize`, `zorder`, `cluster_by`, `purge`, `vacuum`, `checkpoint`, `statistics`,
+    `index` (extending indexes of keys), `add_index` or `property`. `now` and `then` are the
+    workload's reads before and after (for `checkpoint`, the reads of opening the table); both are
+    empty if the gain is of another kind. `gain_bytes` is saved by each run of the workload, a file
+    counted as 4 MiB, or is the number of bytes freed once. `read_bytes` and `written_bytes` are
+    the cost. `exact` is true if the log determines all figures; otherwise `basis` names their
+    source.
     """
 
     kind: str

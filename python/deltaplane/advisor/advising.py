@@ -19,6 +19,7 @@ from typing import Any
 from deltaplane import _native
 from deltaplane.advisor.advice import OPEN_BYTES, Advice, AdviceReport, Candidate, Commands, Reads
 from deltaplane.advisor.facts import Facts, facts_of
+from deltaplane.advisor.indexes import IndexInputs, indexes
 from deltaplane.advisor.layouts import Model, Sample, reads_of
 from deltaplane.advisor.workload import Columns, Lookup, Path_, Predicates, Workload, drawn, predicate_workload, quoted
 from deltaplane.commands.optimize import Layout, begin
@@ -101,6 +102,7 @@ class _Advisor:
         yield from self._vacuum()
         yield from self._checkpoint()
         yield from self._statistics()
+        yield from indexes(self._index_inputs)
 
     # --- what is read -------------------------------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class _Advisor:
         """Finds the best columns and curve by adding one column at a time as long as that helps."""
         if not self._rearranges or not self.sample.rows:
             return
-        paths = self._used if self.workload.kind == "given" else self._varied(self.sample.columns)
+        paths = self._used if self._is_given else self._varied(self.sample.columns)
         chosen: tuple[Path_, ...] = ()
         best: Reads | None = None
         while len(chosen) < _MOST_COLUMNS:
@@ -255,7 +257,7 @@ class _Advisor:
         plan = self._ordering(chosen, curve)
         if plan.files and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
             yield self._order(chosen, curve, best, plan.bytes)
-            if not self.columns.partitions and self.workload.kind == "given":
+            if not self.columns.partitions and self._is_given:
                 yield self._keys(chosen, along)
 
     def _ordering(self, paths: Sequence[Path_], curve: str) -> records.OptimizeSummary:
@@ -396,7 +398,7 @@ class _Advisor:
 
     def _statistics(self) -> Iterator[Advice]:
         """Columns of the workload's predicates for which new files get no statistics."""
-        if self.workload.kind != "given":
+        if not self._is_given:
             return
         lacks = sorted({path for lookup in self.workload.lookups for path in lookup.columns} - self.facts.measured)
         if not lacks:
@@ -410,6 +412,15 @@ class _Advisor:
         why = f"{', '.join(names)}: no statistics, so that {predicate_count:,} predicates skip no file by it; new files get some then"
         change = self._property("delta.dataSkippingStatsColumns", measured, why)
         yield Advice("statistics", why, change.commands, 0, exact=True, columns=tuple(names))
+
+    @property
+    def _index_inputs(self) -> IndexInputs:
+        by_lookup = tuple(zip(self.workload.lookups, self._now_of, strict=True)) if self._is_given else ()
+        return IndexInputs(self.snapshot, self.facts, by_lookup, lambda: self.sample, self._sql)
+
+    @property
+    def _is_given(self) -> bool:
+        return self.workload.kind == "given"
 
     # --- words --------------------------------------------------------------------------------------------------------
 

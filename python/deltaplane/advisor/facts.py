@@ -18,13 +18,14 @@ __all__ = ["Facts", "facts_of"]
 
 @dataclass
 class Facts:
-    """Totals of the live files. `dead_bytes` is the share of deleted rows times the size, summed
-    over files with deletion vectors.
+    """Totals of the live files. `rows` counts those of files with statistics. `dead_bytes` is the
+    share of deleted rows times the size, summed over files with deletion vectors.
 
     `measured` are the paths of the columns for which new files get statistics.
     """
 
     files: int = 0
+    rows: int = 0
     bytes: int = 0
     partitions: int = 0
     without_statistics: int = 0
@@ -59,6 +60,7 @@ def _add(facts: Facts, batch: pa.RecordBatch) -> None:
     sizes, records = batch["size_bytes"], batch["num_records"]
     facts.files += batch.num_rows
     facts.bytes += pc.sum(sizes).as_py() or 0
+    facts.rows += pc.sum(records).as_py() or 0
     facts.without_statistics += records.null_count
     vector = batch["deletion_vector"]
     if vector.null_count == batch.num_rows:

@@ -26,7 +26,7 @@ __all__ = ["Budget", "Maintained", "maintain"]
 
 # Kinds of advice that `maintain` runs. The other kinds change properties or the protocol, which
 # only the table's owner may decide.
-_DONE = ("checkpoint", "vacuum", "optimize", "zorder", "purge")
+_DONE = ("checkpoint", "vacuum", "optimize", "zorder", "purge", "index")
 # Each kind runs once; a step may make another kind pay.
 _MOST_ROUNDS = len(_DONE) + 1
 
@@ -152,6 +152,13 @@ class _Run:
         report = counted(self.table._snapshot, Vacuum(dry_run=self.dry_run), commit_request(None, None))
         details = {name: getattr(report, name) for name in ("directories", "files", "size_bytes", "version")}
         return MaintenanceStep("vacuum", self._state, advice.why, details=details)
+
+    def _index(self, advice: Advice) -> MaintenanceStep:
+        details = {}
+        if not self.dry_run:
+            states = self.table._snapshot.build_indexes(False)
+            details = {state.column: state.to_dict() for state in states}
+        return MaintenanceStep("index", self._state, advice.why, details=details)
 
     def _optimize(self, advice: Advice) -> MaintenanceStep:
         return self._arranged(advice, Layout())

@@ -83,19 +83,24 @@ class Lookup:
     whole: _native.Predicate | None = None
     on_partitions: _native.Predicate | None = None
     parts: tuple[tuple[_native.Predicate, frozenset[Path_]], ...] = ()
+    # The columns that must have one of some values, with the number of these values.
+    keys: tuple[tuple[Path_, int], ...] = ()
 
     @classmethod
     def of(cls, trees: list[tree.Node], columns: Columns, weight: float = 1.0) -> Lookup:
         """Builds a look-up from trees that are combined by AND."""
         conjuncts = [part for node in trees for part in _conjuncts(node)]
-        on_partitions, parts = [], []
+        on_partitions, parts, keys = [], [], []
         for part in conjuncts:
+            column, count = _key(part)
+            if column in columns.leaves:
+                keys.append((columns.leaves[column], count))
             paths = frozenset(tuple(name.lower() for name in path) for path in _paths(part))
             if all(path[0] in columns.partitions for path in paths):
                 on_partitions.append(part)
             elif all(path in columns.leaves for path in paths):
                 parts.append((_native.Predicate(part), frozenset(columns.leaves[path] for path in paths)))
-        return cls(weight, _all(conjuncts), _all(on_partitions), tuple(parts))
+        return cls(weight, _all(conjuncts), _all(on_partitions), tuple(parts), tuple(keys))
 
     def on(self, columns: frozenset[Path_]) -> _native.Predicate | None:
         """The parts of the predicate that use only these columns."""
@@ -117,6 +122,23 @@ def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
             yield from _conjuncts(part)
     else:
         yield node
+
+
+def _key(node: tree.Node) -> tuple[Path_, int]:
+    """The lower-case path of the column that a condition compares with values by `=` or `IN`, and
+    the number of these values; an empty path for other conditions."""
+    column, values = None, []
+    if node["op"] == "compare" and node["cmp"] == "=":
+        sides = [node["left"], node["right"]]
+        column = next((side for side in sides if side["op"] == "column"), None)
+        values = [side for side in sides if side["op"] == "literal"]
+    elif node["op"] == "in":
+        column, values = node["arg"], [item for item in node["list"] if item["op"] == "literal"]
+        if len(values) < len(node["list"]):
+            return (), 0
+    if column is None or column["op"] != "column" or not values:
+        return (), 0
+    return tuple(name.lower() for name in column["name"]), len(values)
 
 
 def _paths(node: Any) -> Iterator[list[str]]:
@@ -159,7 +181,7 @@ class _Reading:
             return
         before = self.lookups.get(lookup.whole)
         self.lookups[lookup.whole] = Lookup(
-            weight + (before.weight if before else 0), lookup.whole, lookup.on_partitions, lookup.parts
+            weight + (before.weight if before else 0), lookup.whole, lookup.on_partitions, lookup.parts, lookup.keys
         )
 
     def leave(self, text: str, why: str) -> None:

@@ -21,6 +21,7 @@ from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.io import records
+from deltaplane.io.index_properties import has_indexes
 from deltaplane.io.retry_limit import bounded_after_commit
 from deltaplane.properties import commit_request, file_request
 
@@ -93,12 +94,12 @@ def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | No
 def _extend_indexes(target: Target) -> None:
     """Covers the new files by the table's indexes of keys. Failures are logged: look-ups read files
     that no index covers."""
-    if not any(key.startswith("deltaplane.index.") for key in target.snapshot.info.configuration):
+    if not has_indexes(target.snapshot):
         return
     try:
         target.snapshot.update().build_indexes(False)
     except DeltaError as e:
-        _log.warning("the key indexes couldn't be extended after OPTIMIZE: %s", e)
+        _log.warning("the key indexes couldn't be extended: %s", e)
 
 
 def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, records.OptimizeSummary]:
@@ -120,7 +121,8 @@ def _here(tasks: int) -> Mover:
 
 def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
     """Joins small files in the partitions that the newest commit wrote to
-    (`delta.autoOptimize.autoCompact`).
+    (`delta.autoOptimize.autoCompact`), and extends the indexes of keys
+    (`deltaplane.buildIndexesOnWrite`).
 
     The commit is already durable: failures are logged, a store that fails for some seconds is given
     up, and the next commit tries again.
@@ -128,10 +130,14 @@ def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
     try:
         with bounded_after_commit():
             snapshot = newest()
-            if snapshot.auto_compacts:
-                optimize(Target(snapshot.location, snapshot), Layout(auto_min_files=_SMALL_FILES), Settings())
+            target = Target(snapshot.location, snapshot)
+            joins, indexes = snapshot.follow_up
+            if joins:
+                optimize(target, Layout(auto_min_files=_SMALL_FILES), Settings())
+            if indexes:
+                _extend_indexes(target)
     except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
-        _log.warning("small files couldn't be put together after the commit: %s", e)
+        _log.warning("small files couldn't be put together after the commit, or indexes not be extended: %s", e)
 
 
 def _request(target: Target, what: Layout, settings: Settings) -> records.LayoutRequest:

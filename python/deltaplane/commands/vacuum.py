@@ -12,6 +12,7 @@ from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.arrow import as_reader
+from deltaplane.io.index_properties import has_indexes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,12 +47,23 @@ def vacuum(
     means, many at once, and returns whether it did."""
     rows = None if inventory is None else _inventory(inventory)
     request = _request(what, rows is not None, commit)
-    return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
+    result = _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
+    _clean_indexes(table, what)
+    return result
 
 
 def counted(table: _native.Snapshot, what: Vacuum, commit: records.CommitRequest) -> records.VacuumResult:
     """Runs VACUUM; returns the result without the files' paths."""
-    return _native.vacuum(table, _request(what, False, commit), keys=False)
+    result = _native.vacuum(table, _request(what, False, commit), keys=False)
+    _clean_indexes(table, what)
+    return result
+
+
+def _clean_indexes(table: _native.Snapshot, what: Vacuum) -> None:
+    """Deletes objects of the table's indexes of keys that no manifest has named for a day; a
+    failure is logged. Readers of every version use the newest manifest."""
+    if not what.dry_run and has_indexes(table):
+        table.clean_indexes(False)
 
 
 def _request(what: Vacuum, has_inventory: bool, commit: records.CommitRequest) -> records.VacuumRequest:

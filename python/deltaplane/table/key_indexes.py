@@ -13,6 +13,7 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.io import records
+from deltaplane.io.index_properties import ON_WRITE
 from deltaplane.table.alter import AlterPlan, TableAlterer
 
 if TYPE_CHECKING:
@@ -63,22 +64,27 @@ class KeyIndexes:
         columns: Sequence[str],
         *,
         build: bool = True,
+        on_write: bool | None = None,
         commit_properties: CommitProperties | None = None,
     ) -> list[KeyIndex]:
-        """Adds an index, by one commit that sets a property.
+        """Adds an index, by one commit that sets properties.
 
         Args:
             columns: the name of a top-level column of integers, decimals, strings, binary values,
                 dates or timestamps, which isn't a partition column. A table may have several
                 indexes; one of several columns isn't supported.
             build: whether to build the index at once; False leaves it to `build`.
+            on_write: whether deltaplane's writers cover the files of each commit by the table's
+                indexes right after it (`deltaplane.buildIndexesOnWrite`), for all indexes of the
+                table; None leaves that as it is. They read the column of the new files again.
             commit_properties: see this class.
 
         Returns:
             The state of all indexes of the table.
 
-        Cost: reads the column in all files; memory holds 128 MiB of hashes, and temporary files 12
-        bytes for each further value.
+        Cost: reads the column in all files; memory holds 128 MiB of hashes, and temporary files 8
+        bytes for each value if there are more than 16 million. The index takes at most about 2 % of
+        the data files' bytes, unless it needs more to find few files in vain.
 
         Raises:
             InvalidArgumentError: an unknown column, or none.
@@ -96,13 +102,19 @@ class KeyIndexes:
         >>> why.skipped_by_index, why.selected
         (2, 1)
         """
-        self.add(columns, commit_properties)
+        self.add(columns, commit_properties, on_write)
         return self.build() if build else self.describe()
 
-    def add(self, columns: Sequence[str], commit_properties: CommitProperties | None = None) -> AlterPlan:
+    def add(
+        self,
+        columns: Sequence[str],
+        commit_properties: CommitProperties | None = None,
+        on_write: bool | None = None,
+    ) -> AlterPlan:
         """The commit of `create`: makes the index, without building it."""
         key, kind = self._newest().index_to_add(_column(columns))
-        return self._alterer().set_table_properties({key: kind}, commit_properties=commit_properties)
+        properties = {key: kind} if on_write is None else {key: kind, ON_WRITE: str(on_write).lower()}
+        return self._alterer().set_table_properties(properties, commit_properties=commit_properties)
 
     def drop(self, columns: Sequence[str], *, commit_properties: CommitProperties | None = None) -> AlterPlan:
         """Removes the index of a column, by one commit, and deletes its objects.
@@ -112,16 +124,16 @@ class KeyIndexes:
         """
         key = self._newest().index_to_drop(_column(columns))
         plan = self._alterer().unset_table_properties(key, if_exists=True, commit_properties=commit_properties)
-        self._newest().delete_dropped_indexes()
+        self._newest().clean_indexes(True)
         return plan
 
     def build(self, *, rebuild: bool = False) -> list[KeyIndex]:
-        """Brings the indexes up to date with the newest version; commits nothing.
+        """Brings the indexes up to date with the newest version; commits nothing. Once an index has
+        8 objects the small ones become one.
 
         Args:
             rebuild: whether to build from all files instead of those that no index covers. This
-                also happens once more removed than live files are covered, or an index has 16
-                objects.
+                also happens once more removed than live files are covered.
 
         Raises:
             ConcurrentWriteException: other builders finished first again and again.

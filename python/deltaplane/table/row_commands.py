@@ -381,7 +381,7 @@ class RowCommands:
         if "version" in metrics:
             version = metrics["version"]
             refresh_after_commit(lambda: self._move_to_own_commit(version))
-            if self._snapshot.auto_compacts:
+            if any(self._snapshot.follow_up):
                 from deltaplane.commands.optimize import after_commit
 
                 after_commit(lambda: self._snapshot)

@@ -257,7 +257,7 @@ def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str
         return done
     if "version" not in done:
         return WriteResult(None, skipped=skipped)
-    if snapshot.auto_compacts:
+    if any(snapshot.follow_up):
         from deltaplane.commands.optimize import after_commit
 
         after_commit(snapshot.update)
@@ -378,7 +378,7 @@ def commit_files(
     if committed is None:
         _native.discard_files(location, options, adds)
         return WriteResult(version=None, skipped="exists")
-    if committed.auto_compact:
+    if committed.has_follow_up:
         from deltaplane.commands.optimize import after_commit
 
         after_commit(lambda: _native.Snapshot.open(location, options))

@@ -17,15 +17,30 @@ impl BitWriter {
     pub(crate) fn write(&mut self, value: u64, bits: u32) {
         self.word |= (value & mask(bits)) << self.held;
         self.held += bits;
-        while self.held >= 8 {
-            self.bytes.push((self.word & 0xff) as u8);
-            self.word >>= 8;
-            self.held -= 8;
+        let whole = self.held / 8;
+        if whole > 0 {
+            let bytes = self.word.to_le_bytes();
+            self.bytes
+                .extend_from_slice(bytes.get(..whole as usize).unwrap_or(&bytes));
+            self.word = self.word.checked_shr(whole * 8).unwrap_or(0);
+            self.held -= whole * 8;
+        }
+    }
+
+    /// A number by Rice's code: the part above its lowest `rice` bits unary, then these bits.
+    pub(crate) fn write_rice(&mut self, value: u64, rice: u32) {
+        let high = value >> rice;
+        let bits = high.saturating_add(u64::from(rice) + 1);
+        if bits <= u64::from(MOST_BITS) {
+            self.write((((value & mask(rice)) << 1) | 1) << high, bits as u32);
+        } else {
+            self.write_unary(high);
+            self.write(value, rice);
         }
     }
 
     /// As many zeros as the number says, and a one.
-    pub(crate) fn write_unary(&mut self, mut value: u64) {
+    fn write_unary(&mut self, mut value: u64) {
         while value >= u64::from(MOST_BITS) {
             self.write(0, MOST_BITS);
             value -= u64::from(MOST_BITS);
@@ -107,18 +122,21 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_are_read_as_they_were_written(
-            numbers in prop::collection::vec((any::<u64>(), 0..=MOST_BITS, 0_u64..300), 0..200)
+            numbers in prop::collection::vec((any::<u64>(), 0..=MOST_BITS, 0_u64..300, 0_u64..1 << 20, 12_u32..30), 0..200)
         ) {
             let mut writer = BitWriter::default();
-            for (value, bits, unary) in &numbers {
+            for (value, bits, unary, coded, rice) in &numbers {
                 writer.write(*value, *bits);
                 writer.write_unary(*unary);
+                writer.write_rice(*coded, *rice);
             }
             let bytes = writer.finish();
             let mut reader = BitReader::new(&bytes);
-            for (value, bits, unary) in &numbers {
+            for (value, bits, unary, coded, rice) in &numbers {
                 prop_assert_eq!(reader.read(*bits), Some(value & mask(*bits)));
                 prop_assert_eq!(reader.read_unary(), Some(*unary));
+                let high = reader.read_unary().unwrap();
+                prop_assert_eq!((high << rice) | reader.read(*rice).unwrap(), *coded);
             }
             prop_assert_eq!(reader.read(8), None);
             prop_assert_eq!(reader.read_unary(), None);

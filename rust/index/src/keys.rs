@@ -99,19 +99,22 @@ pub fn hash_scalar(ty: Primitive, value: &Scalar) -> Option<u64> {
     }
 }
 
-/// The hashes of a column's values, `None` for nulls.
+/// Calls a function with the row and the hash of each of a column's values that isn't null.
 ///
 /// # Errors
-/// `Internal` for an array whose type isn't of the class.
-pub fn hash_array(class: KeyClass, array: &ArrayRef) -> Result<Vec<Option<u64>>> {
+/// `Internal` for an array whose type isn't of the class; those of the function.
+pub fn each_hash(class: KeyClass, array: &ArrayRef, take: impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
     macro_rules! longs {
-        ($ty:ty) => {{
-            let values = array.as_primitive::<$ty>().iter();
-            Ok(values.map(|v| v.map(|v| class.long(i64::from(v)))).collect())
-        }};
+        ($ty:ty) => {
+            each(
+                array.as_primitive::<$ty>().iter(),
+                |v| class.long(i64::from(v)),
+                take,
+            )
+        };
     }
     match (class, array.data_type()) {
-        (_, DataType::Null) => Ok(vec![None; array.len()]),
+        (_, DataType::Null) => Ok(()),
         (KeyClass::Number, DataType::Int8) => longs!(Int8Type),
         (KeyClass::Number, DataType::Int16) => longs!(Int16Type),
         (KeyClass::Number, DataType::Int32) => longs!(Int32Type),
@@ -122,19 +125,29 @@ pub fn hash_array(class: KeyClass, array: &ArrayRef) -> Result<Vec<Option<u64>>>
         }
         (KeyClass::Number, DataType::Decimal128(_, scale)) => {
             let scale = u8::try_from(*scale).map_err(|_| unfit(class, array))?;
-            let values = array.as_primitive::<Decimal128Type>().iter();
-            Ok(values.map(|v| v.map(|v| number(v, scale))).collect())
+            each(
+                array.as_primitive::<Decimal128Type>().iter(),
+                |v| number(v, scale),
+                take,
+            )
         }
-        (KeyClass::Text, DataType::Utf8) => {
-            let values = array.as_string::<i32>().iter();
-            Ok(values.map(|v| v.map(|v| class.hash(v.as_bytes()))).collect())
-        }
-        (KeyClass::Binary, DataType::Binary) => {
-            let values = array.as_binary::<i32>().iter();
-            Ok(values.map(|v| v.map(|v| class.hash(v))).collect())
-        }
+        (KeyClass::Text, DataType::Utf8) => each(array.as_string::<i32>().iter(), |v| class.hash(v.as_bytes()), take),
+        (KeyClass::Binary, DataType::Binary) => each(array.as_binary::<i32>().iter(), |v| class.hash(v), take),
         _ => Err(unfit(class, array)),
     }
+}
+
+fn each<T>(
+    values: impl Iterator<Item = Option<T>>,
+    hash: impl Fn(T) -> u64,
+    mut take: impl FnMut(usize, u64) -> Result<()>,
+) -> Result<()> {
+    for (row, value) in values.enumerate() {
+        if let Some(value) = value {
+            take(row, hash(value))?;
+        }
+    }
+    Ok(())
 }
 
 fn unfit(class: KeyClass, array: &ArrayRef) -> Error {
@@ -153,6 +166,15 @@ mod tests {
     };
 
     use super::*;
+
+    fn hash_array(class: KeyClass, array: &ArrayRef) -> Result<Vec<Option<u64>>> {
+        let mut hashes = vec![None; array.len()];
+        each_hash(class, array, |row, hash| {
+            *hashes.get_mut(row).unwrap() = Some(hash);
+            Ok(())
+        })?;
+        Ok(hashes)
+    }
 
     #[test]
     fn equal_numbers_have_one_hash_whatever_their_type() {

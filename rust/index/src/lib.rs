@@ -9,8 +9,9 @@ mod keys;
 mod manifest;
 mod segment;
 
-pub use entries::{Entries, EntrySorter};
-pub use keys::{KeyClass, hash_array, hash_scalar};
-pub use manifest::{DIR, Manifest, SegmentInfo, newest, publish, unneeded};
+pub use entries::{Entries, EntrySorter, MOST_FILES};
+pub use keys::{KeyClass, each_hash, hash_scalar};
+pub use manifest::{DIR, Manifest, SegmentInfo, newest, publish, recent, refresh_copy, unneeded};
+pub use segment::merge::merge_segments;
 pub use segment::reader::Segment;
 pub use segment::writer::{SegmentFiles, write_segment};

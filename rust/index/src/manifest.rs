@@ -14,6 +14,9 @@ use crate::keys::KeyClass;
 pub const DIR: &str = "_deltaplane_index";
 /// The version of the manifest's format.
 const VERSION: u32 = 1;
+/// A copy of the newest manifest, or of an older one: readers get it by one request, without a
+/// listing.
+const COPY: &str = "_deltaplane_index/newest.json";
 /// Older manifests that are tried where the newest can't be read.
 const TRIED: usize = 3;
 
@@ -55,6 +58,11 @@ impl Manifest {
             segments,
         }
     }
+
+    fn serialized(&self) -> Result<Bytes> {
+        let text = serde_json::to_vec(self).map(Bytes::from);
+        text.map_err(|e| Error::internal(format!("a manifest of an index can't be written: {e}")))
+    }
 }
 
 /// The newest manifest of a table that can be read, with the number of the newest one; an empty one
@@ -72,12 +80,46 @@ pub async fn newest(store: &Store, table: &str) -> Result<(u64, Manifest)> {
             Err(e) if matches!(e.kind(), Kind::ObjectNotFound | Kind::CorruptFile) => continue,
             text => text?,
         };
-        match serde_json::from_slice::<Manifest>(&text) {
-            Ok(read) if read.version == VERSION && read.table == table => return Ok((newest, read)),
-            _ => {}
+        if let Some(read) = parsed(&text, table) {
+            return Ok((newest, read));
         }
     }
     Ok((newest, Manifest::new(table, Vec::new())))
+}
+
+/// A manifest of this table; `None` for a damaged one, and one of another table or format.
+fn parsed(text: &[u8], table: &str) -> Option<Manifest> {
+    let read: Manifest = serde_json::from_slice(text).ok()?;
+    (read.version == VERSION && read.table == table).then_some(read)
+}
+
+/// The newest manifest, or an older one, which is as right: by one request where there is a copy.
+///
+/// # Errors
+/// As [`newest`].
+pub async fn recent(store: &Store, table: &str) -> Result<Manifest> {
+    match copy(store, table).await? {
+        Some(manifest) => Ok(manifest),
+        None => Ok(newest(store, table).await?.1),
+    }
+}
+
+async fn copy(store: &Store, table: &str) -> Result<Option<Manifest>> {
+    match store.read(COPY).await {
+        Err(e) if matches!(e.kind(), Kind::ObjectNotFound | Kind::CorruptFile) => Ok(None),
+        text => Ok(parsed(&text?, table)),
+    }
+}
+
+/// Makes the copy that [`recent`] reads equal to a manifest, which is the newest.
+///
+/// # Errors
+/// Those of the store.
+pub async fn refresh_copy(store: &Store, manifest: &Manifest) -> Result<()> {
+    match copy(store, &manifest.table).await? {
+        Some(known) if known == *manifest => Ok(()),
+        _ => store.put(COPY, manifest.serialized()?).await,
+    }
 }
 
 /// Puts a manifest under a number; false if another one has it.
@@ -85,8 +127,7 @@ pub async fn newest(store: &Store, table: &str) -> Result<(u64, Manifest)> {
 /// # Errors
 /// Those of the store.
 pub async fn publish(store: &Store, number: u64, manifest: &Manifest) -> Result<bool> {
-    let text = serde_json::to_vec(manifest).map(Bytes::from);
-    let text = text.map_err(|e| Error::internal(format!("a manifest of an index can't be written: {e}")))?;
+    let text = manifest.serialized()?;
     let key = format!("{DIR}/{number:020}.json");
     match store.put_if_absent(&key, text.clone()).await? {
         PutOutcome::Created => Ok(true),
@@ -104,6 +145,7 @@ pub async fn unneeded(store: &Store, number: u64, manifest: &Manifest, before_ms
     let listed: Vec<ObjectInfo> = store.list_from(DIR, "").await?.try_collect().await?;
     let is_needed = |key: &str| match self::number(key) {
         Some(other) => other >= number,
+        None if key == COPY => true,
         None => manifest.segments.iter().any(|s| s.path == key),
     };
     let old = listed

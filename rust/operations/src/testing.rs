@@ -13,7 +13,9 @@ use deltaplane_protocol::expr::{Comparison, Expr};
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
+use serde_json::json;
 
+use crate::rewrite::Rewrite;
 use crate::write_job::{WriteJob, write_files};
 
 /// A directory for a table, which goes with this.
@@ -87,6 +89,18 @@ impl Table {
         let adds = block_on(write_files(self.store.clone(), &spec, [Ok(rows(ids))].into_iter(), 0)).unwrap();
         block_on(job.commit(adds.clone())).unwrap().unwrap();
         adds
+    }
+
+    /// Deletes the first row of the file at this path, by a vector if the table allows it.
+    pub(crate) fn delete_first_row_of(&self, path: &str) {
+        let rows = RecordBatch::try_from_iter([
+            ("_file", Arc::new(StringArray::from(vec![path])) as ArrayRef),
+            ("_row", Arc::new(Int64Array::from(vec![0])) as ArrayRef),
+        ]);
+        let request = serde_json::from_value(json!({"operation": "DELETE"})).unwrap();
+        let rewrite = Rewrite::begin(&self.snapshot(), request).unwrap();
+        let (selected, _) = rewrite.select_rows([Ok(rows.unwrap())].into_iter()).unwrap();
+        selected.finish().unwrap().commit(BTreeMap::new()).unwrap();
     }
 
     /// The newest version.

@@ -336,8 +336,9 @@ pub struct CommitResult {
     pub attempts: usize,
     /// Its metrics, under delta-spark's names.
     pub metrics: BTreeMap<String, Value>,
-    /// Whether the table's properties ask for small files to be put together after it.
-    pub auto_compact: bool,
+    /// Whether the table's properties ask for work after it: joining small files, or building
+    /// indexes of keys.
+    pub has_follow_up: bool,
 }
 
 impl From<Committed> for CommitResult {
@@ -345,7 +346,7 @@ impl From<Committed> for CommitResult {
         CommitResult {
             version: committed.version,
             attempts: committed.attempts,
-            auto_compact: committed.snapshot.state().properties().auto_compact,
+            has_follow_up: committed.snapshot.state().properties().follow_up() != (false, false),
             metrics: committed.metrics,
         }
     }

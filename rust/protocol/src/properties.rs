@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::{Error, Result};
 
-pub use known::{BLOOM_FILTER_COLUMNS, BLOOM_FILTER_FPP, BLOOM_FILTER_NDV, KNOWN, Known, OWN, Own, Values, find};
+pub use known::{
+    BLOOM_FILTER_COLUMNS, BLOOM_FILTER_FPP, BLOOM_FILTER_NDV, BUILD_INDEXES_ON_WRITE, KNOWN, Known, OWN, Own, Values,
+    find,
+};
 
 /// The stored spelling of a property's key: known `delta.` keys ignore case, other `delta.` keys
 /// are refused, all others are the user's own (P190).
@@ -61,6 +64,8 @@ pub struct Properties {
     pub bloom_filter_ndv: Option<String>,
     /// Whether small files are joined after a commit.
     pub auto_compact: bool,
+    /// Whether indexes of keys are extended after a commit (`deltaplane.buildIndexesOnWrite`).
+    pub build_indexes_on_write: bool,
     /// Whether tasks shuffle rows into files of a good size before they write them.
     pub optimize_write: bool,
     /// Codec of new files, when set.
@@ -120,6 +125,9 @@ impl Properties {
             auto_compact: get("autoOptimize.autoCompact")
                 .or_else(|| get("autoOptimize"))
                 .is_some_and(|v| v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("auto")),
+            build_indexes_on_write: configuration
+                .get(BUILD_INDEXES_ON_WRITE)
+                .is_some_and(|v| v.trim().eq_ignore_ascii_case("true")),
             optimize_write: get("autoOptimize.optimizeWrite")
                 .or_else(|| get("autoOptimize"))
                 .is_some_and(|v| v.eq_ignore_ascii_case("true")),
@@ -135,6 +143,12 @@ impl Properties {
                 .unwrap_or(DAY_MS),
             cleanup_enabled: get("enableExpiredLogCleanup").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
         }
+    }
+
+    /// The work that follows a commit: whether small files are joined, and whether indexes of keys
+    /// are extended.
+    pub fn follow_up(&self) -> (bool, bool) {
+        (self.auto_compact, self.build_indexes_on_write)
     }
 
     /// Refuses stored switches, numbers and durations that are invalid. Enumerated words that this

@@ -84,10 +84,10 @@ impl Snapshot {
         self.inner.store().location().uri_text()
     }
 
-    /// Whether the table's properties want small files put together after a commit.
+    /// What the table's properties ask for after a commit: joining small files, building indexes.
     #[getter]
-    fn auto_compacts(&self) -> bool {
-        self.inner.state().properties().auto_compact
+    fn follow_up(&self) -> (bool, bool) {
+        self.inner.state().properties().follow_up()
     }
 
     #[getter]
@@ -277,9 +277,9 @@ impl Snapshot {
         block_on(key_index::build(&self.inner, again)).map(Record)
     }
 
-    /// Deletes the objects of indexes that the table hasn't any more.
-    fn delete_dropped_indexes(&self) -> Result<()> {
-        block_on(key_index::drop_index(&self.inner))
+    /// Deletes old objects of indexes of keys; with `dropped` all of indexes that were dropped.
+    fn clean_indexes(&self, dropped: bool) -> Result<()> {
+        block_on(key_index::clean(&self.inner, dropped))
     }
 
     /// `members` are a column, a stream of values, and whether it may be null: only rows with one

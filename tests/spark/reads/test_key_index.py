@@ -47,3 +47,49 @@ def test_scans_open_the_files_of_the_key(spark: SparkSession, tmp_path: Path, mo
             for file in gone:
                 file.with_suffix(".away").rename(file)
         assert sorted(row["id"] for row in matches) == ids, condition
+
+
+def overlapping(root: Path, files: int, rows: int) -> DeltaTable:
+    """A table with an index of `id`, whose files all have the same bounds; file f has the ids f,
+    f + files, f + 2 * files and so on."""
+    for file in range(files):
+        ids = [-1, *range(file, files * rows, files), files * rows]
+        write_deltalake(root, pa.table({"id": pa.array(ids, pa.int64()), "n": ids}), mode="append")
+    table = DeltaTable(root)
+    table.index.create(["id"])
+    return table
+
+
+def away(root: Path, names: set[str]) -> list[Path]:
+    """Renames files, so that opening any of them fails."""
+    return [(root / name).rename(root / f"{name}.away") for name in sorted(names)]
+
+
+def test_lists_and_merges_of_many_keys_open_the_files_of_the_keys(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark makes a set of more than ten values, whose JSON has none of them."""
+    root = tmp_path / "keys"
+    table = overlapping(root, 8, 500)
+    listed = ", ".join(str(i) for i in range(3, 8 * 300, 8))
+    condition = f"id IN ({listed})"
+    planned = set(table.files(condition))
+    assert len(planned) == 1
+    gone = away(root, set(table.files()) - planned)
+    frame = dp.read(spark, str(root))
+    for where in (condition, f"n >= 0 AND ({condition} OR id = 3)"):
+        assert frame.where(where).count() == 300, where
+    source = spark.createDataFrame([(i,) for i in range(3, 8 * 300, 8)], "id long")
+    target = dp.DeltaTable.forPath(spark, str(root)).alias("t")
+    target.merge(source.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"n": "-5"}).execute()
+    for path in gone:
+        path.rename(path.with_suffix(""))
+    assert dp.read(spark, str(root)).where("n = -5").count() == 300
+    assert DeltaTable(root).count() == 8 * 502
+
+
+def test_statistics_leave_files_out_by_lists_of_many_values(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for first in (0, 100, 200):
+        write_deltalake(root, pa.table({"id": list(range(first, first + 50))}), mode="append")
+    away(root, set(DeltaTable(root).files()) - set(DeltaTable(root).files("id >= 100 AND id < 150")))
+    values = ", ".join(map(str, range(110, 190, 3)))
+    assert dp.read(spark, str(root)).where(f"id IN ({values})").count() == len(range(110, 150, 3))

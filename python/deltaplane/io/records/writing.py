@@ -207,7 +207,7 @@ class CommitResult(Record):
     version: int
     attempts: int
     metrics: dict[str, Any]
-    auto_compact: bool
+    has_follow_up: bool
 
 
 class OptimizeSummary(Record):

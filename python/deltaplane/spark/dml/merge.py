@@ -21,6 +21,7 @@ from deltaplane.commands.merge.clauses import Clause, said
 from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.io.index_properties import indexed_columns
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
@@ -116,7 +117,8 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Comman
     text = _text(jvm, what.condition)
     for clause in what.clauses:
         columns.check_star(clause)
-    keys = SourceKeys(text, (columns.schema.to_value()["fields"], target.alias), (fields, alias))
+    of_target = columns.schema.to_value()["fields"]
+    keys = SourceKeys(text, (of_target, target.alias), (fields, alias), indexed_columns(of_target, configuration))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     says = what.parameters or _said(jvm, what, text)
     others = what.reads_others

@@ -26,6 +26,9 @@ __all__ = ["SourceKeys"]
 # Maximum number of key values that are looked up one by one; for more values only their range is
 # used.
 _LISTED_KEYS = 64
+# The same of columns with an index of keys, which names the files of each value: Python hands each
+# one to the JVM by a call.
+_INDEXED_KEYS = 2_000
 # Maximum number of source rows for listing values: a larger source hardly has few keys, and
 # counting them costs a shuffle.
 _LISTED_ROWS = 1_000_000
@@ -68,11 +71,13 @@ class SourceKeys:
         condition: Spark SQL over both.
         target, source: their columns, as Delta's JSON, and the qualifiers that the condition may
             use for them.
+        indexed: the target's columns with an index of keys.
     """
 
     condition: str
     target: tuple[list[Any], str | None]
     source: tuple[list[Any], str | None]
+    indexed: frozenset[str] = frozenset()
     keys: list[_Key] = field(init=False, default_factory=list)
     # Conditions that every matching row of the target satisfies, derived without reading the
     # source.
@@ -153,8 +158,8 @@ class SourceKeys:
         if rows > _LISTED_ROWS:
             return None
         column = key.values
+        most = _INDEXED_KEYS if key.target in self.indexed else _LISTED_KEYS
         distinct = [
-            row[0]
-            for row in source.select(column).where(column.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()
+            row[0] for row in source.select(column).where(column.isNotNull()).distinct().limit(most + 1).collect()
         ]
-        return distinct if len(distinct) <= _LISTED_KEYS else None
+        return distinct if len(distinct) <= most else None

@@ -8,7 +8,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::expr::{Lookup, LookupValue, Lookups};
+use deltaplane_protocol::expr::{Lookup, LookupValue, Lookups, Scalar};
 use deltaplane_protocol::schema::{DataType as TableType, Primitive, StructType};
 
 use crate::hashes::Seed;
@@ -61,39 +61,40 @@ impl Members {
     /// The values as look-ups, if there are at most `most` and rows without a value don't stay.
     pub(super) fn lookups(&self, table: &StructType, most: usize) -> Lookups {
         let of_values = || {
-            let ty = &table.field_ignore_case(&self.column)?.data_type;
-            let values = self.values.at_most(most).filter(|v| !v.is_empty() && !self.nulls)?;
-            let values = values.into_iter().map(|v| v.lookup(ty));
+            let TableType::Primitive(ty) = table.field_ignore_case(&self.column)?.data_type else {
+                return None;
+            };
+            let values = self.scalars(ty, most).filter(|v| !v.is_empty())?;
             Some(Lookup {
                 column: vec![self.column.clone()],
-                values: values.collect::<Option<_>>()?,
+                values: values.iter().map(|v| LookupValue::of(v, ty)).collect::<Option<_>>()?,
             })
         };
         of_values().map_or(Lookups::Unknown, Lookups::Has)
     }
 
-    /// The values, if they are numbers, or stored as such, and at most `most`; `None` also where
-    /// the column may be null.
-    pub fn numbers(&self, most: usize) -> Option<Vec<i64>> {
-        let numbers: Vec<i64> = match &self.values {
-            _ if self.nulls => return None,
-            Values::Texts(_) => return None,
-            Values::Dense(first, bits) if bits.count_set_bits() <= most => {
-                let offset = |bit: usize| i64::try_from(bit).ok().map(|bit| first.wrapping_add(bit));
-                bits.set_indices().map(offset).collect::<Option<_>>()?
+    /// The values in a column of this type; `None` if there are more than `most`, where the column
+    /// may be null, and for a type that the values aren't compared with.
+    pub fn scalars(&self, ty: Primitive, most: usize) -> Option<Vec<Scalar>> {
+        if self.nulls {
+            return None;
+        }
+        match (&self.values, ty) {
+            (Values::Texts(texts), Primitive::String) if texts.len() <= most => {
+                let valid = texts.iter().map(|t| str::from_utf8(t).ok());
+                valid.map(|t| Some(Scalar::Text(t?.to_owned()))).collect()
             }
-            Values::Dense(..) => return None,
-            Values::Sparse(numbers) => numbers.iter().copied().take(most.saturating_add(1)).collect(),
-        };
-        (numbers.len() <= most).then_some(numbers)
-    }
-
-    /// The same of texts.
-    pub fn texts(&self, most: usize) -> Option<impl Iterator<Item = &str>> {
-        match &self.values {
-            Values::Texts(texts) if !self.nulls && texts.len() <= most => {
-                let valid: Option<Vec<&str>> = texts.iter().map(|t| str::from_utf8(t).ok()).collect();
-                valid.map(Vec::into_iter)
+            (Values::Texts(_), _) => None,
+            (numbers, Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long) => {
+                Some(numbers.at_most(most)?.into_iter().map(Scalar::Integer).collect())
+            }
+            // No row has a day with a larger number.
+            (numbers, Primitive::Date) => {
+                let days = numbers.at_most(most)?.into_iter().filter_map(|v| i32::try_from(v).ok());
+                Some(days.map(Scalar::Date).collect())
+            }
+            (numbers, Primitive::Timestamp | Primitive::TimestampNtz) => {
+                Some(numbers.at_most(most)?.into_iter().map(Scalar::Timestamp).collect())
             }
             _ => None,
         }
@@ -134,39 +135,14 @@ impl Members {
 }
 
 impl Values {
-    /// All of them; `None` if there are more.
-    fn at_most(&self, most: usize) -> Option<Vec<Value<'_>>> {
-        let number = |(first, bit): (&i64, usize)| Some(Value::Number(first.checked_add(i64::try_from(bit).ok()?)?));
+    /// All numbers; `None` for texts, and if there are more.
+    fn at_most(&self, most: usize) -> Option<Vec<i64>> {
         match self {
-            Values::Texts(texts) => (texts.len() <= most).then(|| texts.iter().map(|t| Value::Text(t)).collect()),
-            Values::Sparse(known) => (known.len() <= most).then(|| known.iter().map(|v| Value::Number(*v)).collect()),
+            Values::Sparse(known) if known.len() <= most => Some(known.iter().copied().collect()),
             Values::Dense(first, bits) if bits.count_set_bits() <= most => {
-                bits.set_indices().map(|bit| number((first, bit))).collect()
+                let number = |bit: usize| first.checked_add(i64::try_from(bit).ok()?);
+                bits.set_indices().map(number).collect()
             }
-            Values::Dense(..) => None,
-        }
-    }
-}
-
-enum Value<'a> {
-    Number(i64),
-    Text(&'a [u8]),
-}
-
-impl Value<'_> {
-    /// As a value of a column of this type; `None` for a type that the values aren't compared with.
-    fn lookup(&self, ty: &TableType) -> Option<LookupValue> {
-        let TableType::Primitive(ty) = ty else { return None };
-        match (self, ty) {
-            (Value::Text(text), Primitive::String) => Some(LookupValue::Bytes(text.to_vec())),
-            (Value::Number(v), Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long) => {
-                Some(LookupValue::Exact {
-                    unscaled: i128::from(*v),
-                    scale: 0,
-                })
-            }
-            (Value::Number(v), Primitive::Date) => i32::try_from(*v).ok().map(LookupValue::Date),
-            (Value::Number(v), Primitive::Timestamp | Primitive::TimestampNtz) => Some(LookupValue::Timestamp(*v)),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 //! the covered files, a description as JSON, and a trailer with their lengths and a checksum. A
 //! reader reads the tail once, and a bucket for each key.
 
+pub(crate) mod merge;
 pub(crate) mod reader;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use crate::bucket::Coding;
 use crate::keys::KeyClass;
 
 /// The last bytes of a segment, with the format's version.
-const MAGIC: [u8; 8] = *b"DPKEYS\x00\x01";
+const MAGIC: [u8; 8] = *b"DPKEYS\x00\x02";
 /// Bytes of a directory's entry.
 const DIRECTORY_ENTRY: usize = 8;
 /// Bytes of the trailer: three lengths, the checksum and the magic.

@@ -1,16 +1,18 @@
 //! Opens a segment, and looks keys up in it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::prune::CoveredFiles;
 use deltaplane_store::Store;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future, stream};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{DIRECTORY_ENTRY, Description, MAGIC, TRAILER, bucket_checksum};
-use crate::bucket::Coding;
+use crate::bucket::{BUCKET_ENTRIES, Coding};
 use crate::manifest::SegmentInfo;
 
 /// Buckets with at most this many bytes between them are read at once.
@@ -19,6 +21,10 @@ const GAP_BYTES: u64 = 64 << 10;
 const READ_BYTES: u64 = 8 << 20;
 /// Reads at once.
 const PARALLEL_READS: usize = 16;
+/// A segment of at most this many bytes is read whole when it is opened, and stays in memory.
+const WHOLE_BYTES: u64 = 256 << 10;
+/// Hashes for which buckets are read while the tail is, from where they are likely to be.
+const AHEAD: usize = 4;
 /// Bytes of a tail that are read at most: those of a million long paths.
 const MOST_TAIL_BYTES: u64 = 1 << 30;
 
@@ -32,14 +38,43 @@ pub struct Segment {
     buckets: Vec<(u64, u32)>,
     /// The end of the last bucket.
     end: u64,
+    /// All buckets of a small segment.
+    body: Option<Bytes>,
     covered: Arc<CoveredFiles>,
 }
 
 /// A bucket, and the stored bits that are looked for in it.
 type Wanted = (usize, Vec<u64>);
 
+/// A part of a segment that was read already, and where it begins.
+type Part = (u64, Bytes);
+
 impl Segment {
-    /// Reads the tail of a segment that a manifest names.
+    /// Opens a segment that a manifest names, and looks hashes up in it: in one round if they are
+    /// few, as far as the buckets are where evenly spread keys would put them.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open); the look-up's own are its result.
+    pub async fn open_and_find(
+        store: &Store,
+        info: &SegmentInfo,
+        table: &str,
+        hashes: &[u64],
+    ) -> Result<(Segment, Result<HashSet<u32>>)> {
+        let likely = likely_places(info, hashes);
+        let parts = future::join_all(likely.into_iter().map(|range| async move {
+            let bytes = store.read_range(&info.path, range.clone()).await;
+            // A part that can't be read now is read by the look-up.
+            bytes.ok().map(|bytes| (range.start, bytes))
+        }));
+        let (segment, parts) = future::join(Self::open(store, info, table), parts).await;
+        let segment = segment?;
+        let parts: Vec<Part> = parts.into_iter().flatten().collect();
+        let matches = segment.find_with(hashes, &parts).await;
+        Ok((segment, matches))
+    }
+
+    /// Reads the tail of a segment that a manifest names, and all of a small one.
     ///
     /// # Errors
     /// `ObjectNotFound` for a missing one, `CorruptFile` for a damaged one, one of another table,
@@ -49,13 +84,15 @@ impl Segment {
         let begin = info.size_bytes.checked_sub(info.tail_bytes);
         let begin = begin.filter(|_| info.tail_bytes <= MOST_TAIL_BYTES);
         let begin = begin.ok_or_else(|| damaged("has an impossible size"))?;
-        let tail = match store.read_range(&info.path, begin..info.size_bytes).await {
+        let first = if info.size_bytes <= WHOLE_BYTES { 0 } else { begin };
+        let mut tail = match store.read_range(&info.path, first..info.size_bytes).await {
             Err(e) if e.kind() == Kind::InvalidArgument => return Err(damaged("is truncated")),
             tail => tail?,
         };
-        if tail.len() as u64 != info.tail_bytes {
+        if tail.len() as u64 != info.size_bytes - first {
             return Err(damaged("is truncated"));
         }
+        let body = tail.split_to(usize::try_from(begin - first).unwrap_or(usize::MAX).min(tail.len()));
         let parts = Parts::of(&tail).ok_or_else(|| damaged("has a wrong checksum or an unknown format"))?;
         let description: Description =
             serde_json::from_slice(parts.description).map_err(|_| damaged("has an unknown description"))?;
@@ -80,6 +117,7 @@ impl Segment {
             coding,
             buckets,
             end,
+            body: (first == 0).then_some(body),
             covered: Arc::new(covered),
         })
     }
@@ -95,6 +133,10 @@ impl Segment {
     /// # Errors
     /// `CorruptFile` for a damaged bucket; those of the store.
     pub async fn find(&self, hashes: &[u64]) -> Result<HashSet<u32>> {
+        self.find_with(hashes, &[]).await
+    }
+
+    async fn find_with(&self, hashes: &[u64], ahead: &[Part]) -> Result<HashSet<u32>> {
         let mut wanted: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for hash in hashes {
             let (bucket, stored) = self.coding.cut(*hash);
@@ -103,7 +145,7 @@ impl Segment {
         }
         let reads = self.reads(wanted);
         let matches = stream::iter(reads)
-            .map(|read| self.find_in(read))
+            .map(|read| self.find_in(read, ahead))
             .buffer_unordered(PARALLEL_READS);
         matches
             .try_fold(HashSet::new(), async |mut all, files| {
@@ -111,6 +153,37 @@ impl Segment {
                 Ok(all)
             })
             .await
+    }
+
+    /// How many of the first bits of a key's hash it has.
+    pub fn hash_bits(&self) -> u32 {
+        self.coding.hash_bits()
+    }
+
+    /// Calls a function with each entry, (the known bits of a hash followed by zeros, a file's
+    /// number), in order.
+    ///
+    /// # Errors
+    /// `CorruptFile` for a damaged bucket; those of the store and of the function.
+    pub async fn each(&self, mut take: impl FnMut(u64, u32) -> Result<()> + Send) -> Result<()> {
+        let all = (0..self.buckets.len()).map(|bucket| (bucket, Vec::new())).collect();
+        for read in self.reads(all) {
+            for (bucket, bytes) in self.buckets_of(&read, &[]).await? {
+                let mut taken = Ok(());
+                let whole = self.coding.each(&bytes, |stored, file| {
+                    if taken.is_ok() {
+                        taken = take(self.coding.joined(bucket as u64, stored), file);
+                    }
+                });
+                taken?;
+                whole.ok_or_else(|| self.damaged_bucket())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged_bucket(&self) -> Error {
+        damaged(&self.store, &self.path, "has a damaged bucket")
     }
 
     fn extent(&self, bucket: usize) -> Option<(u64, u64, u32)> {
@@ -138,29 +211,72 @@ impl Segment {
         reads.into_iter().map(|(_, _, buckets)| buckets).collect()
     }
 
-    async fn find_in(&self, read: Vec<Wanted>) -> Result<Vec<u32>> {
-        let damaged = || damaged(&self.store, &self.path, "has a damaged bucket");
+    async fn find_in(&self, read: Vec<Wanted>, ahead: &[Part]) -> Result<Vec<u32>> {
+        let mut files = Vec::new();
+        for ((_, stored), (_, bytes)) in read.iter().zip(self.buckets_of(&read, ahead).await?) {
+            let whole = self.coding.find(&bytes, stored, |file| files.push(file));
+            whole.ok_or_else(|| self.damaged_bucket())?;
+        }
+        Ok(files)
+    }
+
+    /// The bytes of buckets that are read together, by their numbers.
+    async fn buckets_of(&self, read: &[Wanted], ahead: &[Part]) -> Result<Vec<(usize, Bytes)>> {
+        let damaged = || self.damaged_bucket();
         let extents = read.iter().map(|(bucket, _)| self.extent(*bucket));
         let extents: Option<Vec<_>> = extents.collect();
         let extents = extents.ok_or_else(damaged)?;
         let (Some((begin, ..)), Some((_, end, _))) = (extents.first(), extents.last()) else {
             return Ok(Vec::new());
         };
-        let bytes = match self.store.read_range(&self.path, *begin..*end).await {
-            Err(e) if e.kind() == Kind::InvalidArgument => return Err(damaged()),
-            bytes => bytes?,
+        let in_memory = self.body.iter().map(|body| (0, body));
+        let in_memory = in_memory.chain(ahead.iter().map(|(first, bytes)| (*first, bytes)));
+        let known = in_memory
+            .into_iter()
+            .find_map(|(first, bytes)| part_of(first, bytes, *begin..*end));
+        let bytes = match known {
+            Some(bytes) => bytes,
+            None => match self.store.read_range(&self.path, *begin..*end).await {
+                Err(e) if e.kind() == Kind::InvalidArgument => return Err(damaged()),
+                bytes => bytes?,
+            },
         };
-        let mut files = Vec::new();
-        for ((_, stored), (first, last, checksum)) in read.iter().zip(&extents) {
+        let mut buckets = Vec::with_capacity(read.len());
+        for ((bucket, _), (first, last, checksum)) in read.iter().zip(&extents) {
             let place = |offset: u64| usize::try_from(offset - begin).ok();
-            let bucket = place(*first).zip(place(*last)).and_then(|(f, l)| bytes.get(f..l));
-            let bucket = bucket.filter(|b| bucket_checksum(b) == *checksum).ok_or_else(damaged)?;
-            self.coding
-                .find(bucket, stored, |file| files.push(file))
-                .ok_or_else(damaged)?;
+            let range = place(*first).zip(place(*last)).filter(|(_, l)| *l <= bytes.len());
+            let part = range.map(|(f, l)| bytes.slice(f..l));
+            let part = part.filter(|b| bucket_checksum(b) == *checksum).ok_or_else(damaged)?;
+            buckets.push((*bucket, part));
         }
-        Ok(files)
+        Ok(buckets)
     }
+}
+
+/// A range of an object, of which bytes from `first` on are known.
+fn part_of(first: u64, bytes: &Bytes, range: Range<u64>) -> Option<Bytes> {
+    let place = |offset: u64| usize::try_from(offset.checked_sub(first)?).ok();
+    let (begin, end) = (place(range.start)?, place(range.end)?);
+    (begin <= end && end <= bytes.len()).then(|| bytes.slice(begin..end))
+}
+
+/// Where the buckets of a few hashes are, if keys are spread evenly; none for a small segment.
+///
+/// The number of entries before a hash of n differs from its share of n by the square root of n / 4
+/// on average, and by four times as many hardly ever.
+fn likely_places(info: &SegmentInfo, hashes: &[u64]) -> Vec<Range<u64>> {
+    let body = info.size_bytes.saturating_sub(info.tail_bytes);
+    if hashes.len() > AHEAD || info.size_bytes <= WHOLE_BYTES || body == 0 || info.entries == 0 {
+        return Vec::new();
+    }
+    let entries = info.entries as f64;
+    let around = (BUCKET_ENTRIES as f64 + 2.0 * entries.sqrt()) * (body as f64 / entries);
+    let place = |hash: u64| {
+        let middle = hash as f64 / u64::MAX as f64 * body as f64;
+        let begin = (middle - around).max(0.0) as u64;
+        begin..((middle + around).ceil() as u64).min(body)
+    };
+    hashes.iter().map(|h| place(*h)).filter(|r| !r.is_empty()).collect()
 }
 
 /// The parts of a tail with a right checksum.

@@ -24,10 +24,13 @@ pub struct SegmentFiles<'a> {
     pub class: KeyClass,
     /// Decoded paths, and sizes in bytes.
     pub files: &'a [(String, i64)],
+    /// The first bits of hashes that entries have, if they are those of other segments.
+    pub known_bits: Option<u32>,
 }
 
-/// Writes a segment under this key, which must be new; returns its entry in a manifest. Memory: a
-/// bucket, the directory, and the covered paths.
+/// Writes a segment under this key, which must be new; returns its entry in a manifest, or `None`
+/// if more bits of the hashes are needed than are known. Memory: a bucket, the directory, and the
+/// covered paths.
 ///
 /// # Errors
 /// Those of the entries and of the store.
@@ -36,8 +39,16 @@ pub async fn write_segment(
     key: &str,
     covered: &SegmentFiles<'_>,
     entries: Entries,
-) -> Result<SegmentInfo> {
-    let coding = Coding::of(entries.most(), covered.files.len());
+) -> Result<Option<SegmentInfo>> {
+    let (files, count) = (covered.files.len(), entries.most());
+    let data_bytes = covered.files.iter().map(|(_, size)| size.unsigned_abs()).sum();
+    let coding = match covered.known_bits {
+        None => Some(Coding::of(count, files, data_bytes)),
+        Some(known) => Coding::of_known(known, count, files, data_bytes),
+    };
+    let Some(coding) = coding else {
+        return Ok(None);
+    };
     let mut upload = store.upload(key).await?;
     let mut buckets = Buckets::new(coding);
     let mut count = 0;
@@ -67,7 +78,7 @@ pub async fn write_segment(
     let tail_bytes = tail.len() as u64;
     upload.write(Bytes::from(tail)).await?;
     let size_bytes = upload.finish().await?;
-    Ok(SegmentInfo {
+    Ok(Some(SegmentInfo {
         path: key.to_owned(),
         column: description.column,
         class: covered.class,
@@ -75,7 +86,7 @@ pub async fn write_segment(
         entries: count,
         size_bytes,
         tail_bytes,
-    })
+    }))
 }
 
 struct Buckets {
@@ -103,7 +114,7 @@ impl Buckets {
         while self.number < bucket {
             let bytes = match self.entries.is_empty() {
                 true => Vec::new(),
-                false => self.coding.encode(&mut self.entries),
+                false => self.coding.encode(&self.entries),
             };
             self.entries.clear();
             self.directory.extend(length(bytes.len())?.to_le_bytes());

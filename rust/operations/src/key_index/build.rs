@@ -10,8 +10,8 @@ use arrow::datatypes::Int32Type;
 use deltaplane_data::{FILE, FileRead};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_index::{
-    DIR, EntrySorter, Manifest, Segment, SegmentFiles, SegmentInfo, hash_array, newest, publish, unneeded,
-    write_segment,
+    DIR, EntrySorter, MOST_FILES, Manifest, Segment, SegmentFiles, SegmentInfo, each_hash, newest, publish,
+    refresh_copy, unneeded, write_segment,
 };
 use deltaplane_log::{PlanColumns, Snapshot, new_id, now_ms};
 use deltaplane_protocol::files::rows::FileRows;
@@ -19,16 +19,11 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use super::merging::{self, MOST_ROWS};
 use crate::file_sets::file_read;
 use crate::key_lookup::{IndexedColumn, OpenIndex, indexed_columns};
 use crate::scan::Scan;
 
-/// Files of a segment at most.
-const MOST_FILES: usize = 16_384;
-/// Rows of a segment's files at most, unless one file has more: 350 MB of a segment.
-const MOST_ROWS: u64 = 1 << 27;
-/// Segments of a column from which on all are built again as few.
-const MOST_SEGMENTS: usize = 16;
 /// Attempts to publish a manifest while others publish theirs.
 const ATTEMPTS: usize = 16;
 /// Age of objects that are deleted once the newest manifest doesn't name them: readers may have an
@@ -90,12 +85,22 @@ pub async fn describe(snapshot: &Snapshot) -> Result<Vec<KeyIndex>> {
     }
 }
 
-/// Removes the segments of the columns that aren't indexed any more from the manifest, and deletes
-/// them.
+/// Deletes old objects that no manifest names; with `dropped` also the segments of columns that
+/// aren't indexed any more, which it removes from the manifest.
 ///
 /// # Errors
 /// Those of the store; `ConcurrentWrite` as in [`build`].
-pub async fn drop_index(snapshot: &Snapshot) -> Result<()> {
+pub async fn clean(snapshot: &Snapshot, dropped: bool) -> Result<()> {
+    match dropped {
+        true => drop_segments(snapshot).await,
+        false => {
+            clean_up(snapshot).await;
+            Ok(())
+        }
+    }
+}
+
+async fn drop_segments(snapshot: &Snapshot) -> Result<()> {
     let columns = indexed_columns(snapshot.state());
     let is_indexed = |s: &SegmentInfo| columns.iter().any(|c| c.physical == s.column);
     let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
@@ -155,24 +160,33 @@ fn is_covered(file: &LiveFile, segments: &[(SegmentInfo, Arc<Segment>)]) -> bool
 async fn update(snapshot: &Snapshot, column: &IndexedColumn, live: &[LiveFile], again: bool) -> Result<()> {
     let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
     let segments = opened(snapshot, column, &manifest).await;
-    let missing: Vec<&LiveFile> = live.iter().filter(|f| !is_covered(f, &segments)).collect();
     let covered: usize = segments.iter().map(|(_, s)| s.covered().len()).sum();
-    let removed = covered.saturating_sub(live.len() - missing.len());
-    let again = again || segments.len() >= MOST_SEGMENTS || removed > live.len();
-    let unusable = manifest.segments.iter().filter(|s| s.column == column.physical).count() > segments.len();
-    if missing.is_empty() && !again && !unusable {
-        return Ok(());
-    }
-    let files = if again { live.iter().collect() } else { missing };
-    let mut built = Vec::new();
+    let live_covered = live.iter().filter(|f| is_covered(f, &segments)).count();
+    let again = again || covered.saturating_sub(live_covered) > live.len();
+    let merged = match again {
+        true => None,
+        false => merging::merge(snapshot, &segments).await?,
+    };
+    let known: Vec<String> = manifest.segments.iter().map(|s| s.path.clone()).collect();
+    let of_column = manifest.segments.iter().filter(|s| s.column == column.physical).count();
+    let is_replaced = |path: &String| merged.as_ref().is_some_and(|m| m.replaced.contains(path));
+    let sound = segments.iter().map(|(info, _)| info.path.clone());
+    let retained: Vec<String> = sound.filter(|path| !again && !is_replaced(path)).collect();
+    let covering: Vec<_> = segments
+        .into_iter()
+        .filter(|(info, _)| !again && !merged.as_ref().is_some_and(|m| m.loses(info)))
+        .collect();
+    let files = live.iter().filter(|f| !is_covered(f, &covering)).collect();
+    let mut built: Vec<SegmentInfo> = merged.and_then(|m| m.segment).into_iter().collect();
     for group in grouped(files) {
         built.push(build_segment(snapshot, column, &group).await?);
     }
-    let sound: Vec<String> = segments.into_iter().map(|(info, _)| info.path).collect();
-    let known: Vec<String> = manifest.segments.into_iter().map(|s| s.path).collect();
+    if built.is_empty() && retained.len() == of_column {
+        return Ok(());
+    }
     publish_change(snapshot, |of_table| {
         // Segments that other builders published meanwhile stay.
-        let stays = |s: &SegmentInfo| !known.contains(&s.path) || (!again && sound.contains(&s.path));
+        let stays = |s: &SegmentInfo| !known.contains(&s.path) || retained.contains(&s.path);
         of_table.retain(|s| s.column != column.physical || stays(s));
         of_table.extend(built.iter().cloned());
     })
@@ -209,8 +223,10 @@ async fn build_segment(snapshot: &Snapshot, column: &IndexedColumn, files: &[&Li
         column: &column.physical,
         class: column.class,
         files: &listed,
+        known_bits: None,
     };
-    write_segment(snapshot.store(), &key, &covered, sorter.finish()?).await
+    let written = write_segment(snapshot.store(), &key, &covered, sorter.finish()?).await?;
+    written.ok_or_else(|| Error::internal("a segment of whole hashes had too few bits"))
 }
 
 /// Adds the keys of a batch.
@@ -224,14 +240,10 @@ fn collect(
     let [keys, paths] = batch.columns() else {
         return Err(wrong());
     };
-    let hashes = hash_array(column.class, keys)?;
     let files = file_numbers(paths, numbers).ok_or_else(wrong)?;
-    for (hash, file) in hashes.into_iter().zip(files) {
-        if let Some(hash) = hash {
-            sorter.push(hash, file)?;
-        }
-    }
-    Ok(())
+    each_hash(column.class, keys, |row, hash| {
+        sorter.push(hash, *files.get(row).ok_or_else(wrong)?)
+    })
 }
 
 /// The number of each row's file.
@@ -250,6 +262,9 @@ async fn publish_change(snapshot: &Snapshot, change: impl Fn(&mut Vec<SegmentInf
         let (number, mut manifest) = newest(store, table).await?;
         change(&mut manifest.segments);
         if publish(store, number + 1, &manifest).await? {
+            if let Err(e) = refresh_copy(store, &manifest).await {
+                warn!(table = %store.location(), error = %e, "readers of the key index can't be shown its newest manifest now");
+            }
             OpenIndex::of(snapshot).keep(&Arc::new(manifest));
             return Ok(());
         }
@@ -266,6 +281,10 @@ async fn clean_up(snapshot: &Snapshot) {
     let store = snapshot.store();
     let cleaned = async {
         let (number, manifest) = newest(store, &snapshot.state().metadata().id).await?;
+        // Another builder may have replaced the copy by that of an older manifest.
+        if number > 0 {
+            refresh_copy(store, &manifest).await?;
+        }
         let old = unneeded(store, number, &manifest, now_ms() - UNNEEDED_MS).await?;
         match old.is_empty() {
             true => Ok(()),

@@ -2,9 +2,10 @@
 //! uses them in plans.
 
 mod build;
+mod merging;
 #[cfg(test)]
 mod tests;
 
-pub use build::{KeyIndex, build, describe, drop_index};
+pub use build::{KeyIndex, build, clean, describe};
 
 pub use crate::key_lookup::{PROPERTY, property_to_add, property_to_drop};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use deltaplane_data::Members;
 use deltaplane_index::{KeyClass, SegmentInfo, hash_scalar};
 use deltaplane_log::Snapshot;
-use deltaplane_protocol::expr::{Expr, Predicate, Scalar};
+use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::prune::{AbsentFiles, KeyTest, Pruner};
-use deltaplane_protocol::schema::{DataType, Primitive, StructType};
+use deltaplane_protocol::schema::{DataType, StructType};
 use deltaplane_store::with_retry_limit;
 use futures::future;
 use tracing::warn;
@@ -97,19 +97,7 @@ fn test_of_members(snapshot: &Snapshot, members: &Members) -> Option<KeyTest> {
     let DataType::Primitive(ty) = field.data_type else {
         return None;
     };
-    let numbers = || members.numbers(MOST_KEYS).map(Vec::into_iter);
-    let values: Vec<Scalar> = match ty {
-        Primitive::String => members.texts(MOST_KEYS)?.map(|t| Scalar::Text(t.to_owned())).collect(),
-        Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => {
-            numbers()?.map(Scalar::Integer).collect()
-        }
-        // No row has a day with a larger number.
-        Primitive::Date => numbers()?
-            .filter_map(|n| i32::try_from(n).ok().map(Scalar::Date))
-            .collect(),
-        Primitive::Timestamp | Primitive::TimestampNtz => numbers()?.map(Scalar::Timestamp).collect(),
-        _ => return None,
-    };
+    let values = members.scalars(ty, MOST_KEYS)?;
     Some(KeyTest::OneOf {
         column: state.mapping().physical_name(field).to_owned(),
         ty,
@@ -166,12 +154,6 @@ async fn absent(snapshot: &Snapshot, columns: &[IndexedColumn], test: &KeyTest) 
 
 /// The files of a segment in which it has none of the keys with these hashes.
 async fn unmatched(index: &OpenIndex, info: &SegmentInfo, hashes: &[u64]) -> Option<AbsentFiles> {
-    let segment = index.segment(info).await?;
-    match with_retry_limit(RETRY, segment.find(hashes)).await {
-        Ok(matched) => Some(AbsentFiles::Unmatched(segment.covered().clone(), matched)),
-        Err(e) => {
-            index.give_up(info, &e);
-            None
-        }
-    }
+    let (covered, matched) = index.find(info, hashes).await?;
+    Some(AbsentFiles::Unmatched(covered, matched))
 }

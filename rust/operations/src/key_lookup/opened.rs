@@ -1,13 +1,14 @@
 //! The indexes that this process has open: their newest known manifests, and the tails of segments.
 //! An old manifest is as right as a new one, so that it needn't be asked for each time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_index::{Manifest, Segment, SegmentInfo, newest};
+use deltaplane_index::{Manifest, Segment, SegmentInfo, recent};
 use deltaplane_log::{Snapshot, now_ms};
+use deltaplane_protocol::prune::CoveredFiles;
 use deltaplane_store::{Store, with_retry_limit};
 use tracing::warn;
 
@@ -73,8 +74,7 @@ impl OpenIndex {
                 Ok(manifest)
             }
             _ => {
-                let (_, manifest) = newest(&self.store, &self.table).await?;
-                let manifest = Arc::new(manifest);
+                let manifest = Arc::new(recent(&self.store, &self.table).await?);
                 self.keep(&manifest);
                 Ok(manifest)
             }
@@ -93,17 +93,54 @@ impl OpenIndex {
 
     /// A segment; `None` if it can't be used, which a log event says.
     pub(crate) async fn segment(&self, info: &SegmentInfo) -> Option<Arc<Segment>> {
-        let known = self.segments.try_lock().ok().and_then(|s| s.get(&info.path).cloned());
-        if let Some(known) = known {
+        if let Some(known) = self.known(info) {
             return known;
         }
-        let segment = match with_retry_limit(RETRY, Segment::open(&self.store, info, &self.table)).await {
-            Ok(segment) => Arc::new(segment),
+        match with_retry_limit(RETRY, Segment::open(&self.store, info, &self.table)).await {
+            Ok(segment) => Some(self.remember(info, segment)),
             Err(e) => {
                 self.give_up(info, &e);
-                return None;
+                None
+            }
+        }
+    }
+
+    /// The covered files of a segment, and the numbers of those that can have a key with one of
+    /// these hashes; `None` if it can't be used, which a log event says.
+    pub(crate) async fn find(&self, info: &SegmentInfo, hashes: &[u64]) -> Option<(Arc<CoveredFiles>, HashSet<u32>)> {
+        let (segment, matches) = match self.known(info) {
+            Some(known) => {
+                let segment = known?;
+                let matches = with_retry_limit(RETRY, segment.find(hashes)).await;
+                (segment, matches)
+            }
+            None => {
+                let opened = Segment::open_and_find(&self.store, info, &self.table, hashes);
+                match with_retry_limit(RETRY, opened).await {
+                    Ok((segment, matches)) => (self.remember(info, segment), matches),
+                    Err(e) => {
+                        self.give_up(info, &e);
+                        return None;
+                    }
+                }
             }
         };
+        match matches {
+            Ok(matches) => Some((segment.covered().clone(), matches)),
+            Err(e) => {
+                self.give_up(info, &e);
+                None
+            }
+        }
+    }
+
+    /// What is known of a segment: it is open, or can't be used.
+    fn known(&self, info: &SegmentInfo) -> Option<Option<Arc<Segment>>> {
+        self.segments.try_lock().ok().and_then(|s| s.get(&info.path).cloned())
+    }
+
+    fn remember(&self, info: &SegmentInfo, segment: Segment) -> Arc<Segment> {
+        let segment = Arc::new(segment);
         if let Ok(mut segments) = self.segments.try_lock() {
             let held: usize = segments.values().flatten().map(|s| s.covered().len()).sum();
             if held > MOST_FILES {
@@ -111,11 +148,11 @@ impl OpenIndex {
             }
             segments.insert(info.path.clone(), Some(segment.clone()));
         }
-        Some(segment)
+        segment
     }
 
     /// Reports an error of a segment. One that is damaged or missing isn't read again.
-    pub(crate) fn give_up(&self, info: &SegmentInfo, e: &Error) {
+    fn give_up(&self, info: &SegmentInfo, e: &Error) {
         warn!(table = %self.store.location(), segment = %info.path, error = %e, "a key index can't be used, reading files without it");
         let is_lost = matches!(e.kind(), Kind::CorruptFile | Kind::ObjectNotFound);
         if let (true, Ok(mut segments)) = (is_lost, self.segments.try_lock()) {

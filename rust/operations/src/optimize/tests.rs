@@ -1,9 +1,6 @@
 //! OPTIMIZE over tables in temporary directories, beside a DELETE by vectors.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use deltaplane_store::block_on;
 use futures::TryStreamExt;
@@ -11,7 +8,6 @@ use serde_json::json;
 
 use super::Optimize;
 use super::groups::move_group;
-use crate::rewrite::Rewrite;
 use crate::scan::{Scan, ScanRequest};
 use crate::testing::{Table, ids};
 
@@ -43,18 +39,6 @@ fn num_data_files(table: &Table) -> usize {
     let keys = block_on(listing).unwrap().into_iter().map(|o| o.key);
     keys.filter(|key| key.ends_with(".parquet") && !key.starts_with("_delta_log/"))
         .count()
-}
-
-/// Deletes the first row of the file at this path.
-fn delete_first_row_of(table: &Table, path: &str) {
-    let rows = RecordBatch::try_from_iter([
-        ("_file", Arc::new(StringArray::from(vec![path])) as ArrayRef),
-        ("_row", Arc::new(Int64Array::from(vec![0])) as ArrayRef),
-    ]);
-    let request = serde_json::from_value(json!({"operation": "DELETE"})).unwrap();
-    let rewrite = Rewrite::begin(&table.snapshot(), request).unwrap();
-    let (selected, _) = rewrite.select_rows([Ok(rows.unwrap())].into_iter()).unwrap();
-    selected.finish().unwrap().commit(BTreeMap::new()).unwrap();
 }
 
 #[test]
@@ -94,7 +78,7 @@ fn rows_that_others_delete_meanwhile_are_deleted_in_the_new_files() {
             false => first.path.clone(),
             true => newest_file_of(&table),
         };
-        delete_first_row_of(&table, &path);
+        table.delete_first_row_of(&path);
         let before = newest_ids(&table);
         optimize.commit().unwrap();
         assert_eq!(newest_ids(&table), before);

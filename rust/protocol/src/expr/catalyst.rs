@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 500;
 ///
 /// `session_zone` is `spark.sql.session.timeZone`, in which Spark prints timestamp literals without
 /// naming it. Timestamps of zones other than UTC and fixed offsets aren't understood. So aren't
-/// `InSet` (Spark prints no values) and binary literals.
+/// `InSet`, of which Spark prints no values (the caller makes it an `In`), and binary literals.
 pub fn translate(json: &str, session_zone: &str) -> Result<Option<Expr>> {
     let nodes: Vec<HashMap<String, Value>> = serde_json::from_str(json).map_err(|e| {
         Error::invalid_argument(format!(

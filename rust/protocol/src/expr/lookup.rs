@@ -28,6 +28,32 @@ pub enum LookupValue {
     Timestamp(i64),
 }
 
+impl LookupValue {
+    /// A value of a column of this type; `None` for a boolean and a value of another type.
+    pub fn of(scalar: &Scalar, ty: Primitive) -> Option<LookupValue> {
+        Some(match scalar {
+            Scalar::Integer(v) => LookupValue::Exact {
+                unscaled: i128::from(*v),
+                scale: 0,
+            },
+            Scalar::Decimal(unscaled) => match ty {
+                Primitive::Decimal { scale, .. } => LookupValue::Exact {
+                    unscaled: *unscaled,
+                    scale: u32::try_from(scale).ok()?,
+                },
+                _ => return None,
+            },
+            Scalar::Float(v) => LookupValue::Float(*v),
+            Scalar::Double(v) => LookupValue::Double(*v),
+            Scalar::Text(v) => LookupValue::Bytes(v.as_bytes().to_vec()),
+            Scalar::Binary(v) => LookupValue::Bytes(v.clone()),
+            Scalar::Date(v) => LookupValue::Date(*v),
+            Scalar::Timestamp(v) => LookupValue::Timestamp(*v),
+            Scalar::Boolean(_) => return None,
+        })
+    }
+}
+
 /// A column of which a row must have one of these values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lookup {
@@ -145,7 +171,7 @@ fn has(term: &Term, values: &[Scalar]) -> Lookups {
     let (Some(column), Some(ty)) = (column(term), term.ty()) else {
         return Lookups::Unknown;
     };
-    match values.iter().map(|v| value(v, ty)).collect() {
+    match values.iter().map(|v| LookupValue::of(v, ty)).collect() {
         Some(values) => Lookups::Has(Lookup {
             column: column.to_vec(),
             values,
@@ -161,29 +187,6 @@ fn column(term: &Term) -> Option<&[String]> {
         Term::Widen(inner, _) => column(inner),
         Term::Literal(..) | Term::Arithmetic(..) => None,
     }
-}
-
-fn value(scalar: &Scalar, ty: Primitive) -> Option<LookupValue> {
-    Some(match scalar {
-        Scalar::Integer(v) => LookupValue::Exact {
-            unscaled: i128::from(*v),
-            scale: 0,
-        },
-        Scalar::Decimal(unscaled) => match ty {
-            Primitive::Decimal { scale, .. } => LookupValue::Exact {
-                unscaled: *unscaled,
-                scale: u32::try_from(scale).ok()?,
-            },
-            _ => return None,
-        },
-        Scalar::Float(v) => LookupValue::Float(*v),
-        Scalar::Double(v) => LookupValue::Double(*v),
-        Scalar::Text(v) => LookupValue::Bytes(v.as_bytes().to_vec()),
-        Scalar::Binary(v) => LookupValue::Bytes(v.clone()),
-        Scalar::Date(v) => LookupValue::Date(*v),
-        Scalar::Timestamp(v) => LookupValue::Timestamp(*v),
-        Scalar::Boolean(_) => return None,
-    })
 }
 
 #[cfg(test)]

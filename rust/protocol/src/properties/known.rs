@@ -115,6 +115,9 @@ pub const BLOOM_FILTER_FPP: &str = "deltaplane.parquet.bloomFilterFpp";
 /// The most distinct values of a row group for which a Bloom filter has room.
 pub const BLOOM_FILTER_NDV: &str = "deltaplane.parquet.bloomFilterNdv";
 
+/// Whether writers cover the files of each commit by the table's indexes of keys.
+pub const BUILD_INDEXES_ON_WRITE: &str = "deltaplane.buildIndexesOnWrite";
+
 /// A property of this project, which other programs keep and don't interpret.
 #[derive(Debug, Clone, Copy)]
 pub struct Own {
@@ -130,6 +133,12 @@ pub struct Own {
 
 /// The properties of this project, in order of their keys.
 pub static OWN: &[Own] = &[
+    Own {
+        key: BUILD_INDEXES_ON_WRITE,
+        values: "true or false",
+        default: Some("false"),
+        meaning: "cover the files of each commit by the table's indexes of keys, right after it",
+    },
     Own {
         key: "deltaplane.clusterFromBytes",
         values: "a size in bytes, such as 104857600 or 100mb",

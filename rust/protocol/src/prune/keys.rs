@@ -130,6 +130,13 @@ impl CoveredFiles {
             .map(|(number, _)| *number)
     }
 
+    /// Path, number and size of each file, in any order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u32, i64)> {
+        self.by_path
+            .iter()
+            .map(|(path, (number, size))| (&**path, *number, *size))
+    }
+
     /// How many files.
     pub fn len(&self) -> usize {
         self.by_path.len()

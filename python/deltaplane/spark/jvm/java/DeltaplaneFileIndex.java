@@ -20,6 +20,9 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FileSourceMetadataAttribute$;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
@@ -39,6 +42,8 @@ public final class DeltaplaneFileIndex implements FileIndex {
   private static final String QUERY = "spark.sql.execution.root.id";
   // Number of cached answers: enough for questions about the last query.
   private static final int PLANS = 16;
+  // Values of a set that are looked up one by one; a larger set prunes nothing.
+  private static final int LISTED_VALUES = 10000;
 
   // Python's function. Arguments: the question as a text and, if rows are estimated, the filters.
   // Returns bytes or a text; null; or empty bytes if the known answer is still valid. A text that
@@ -251,11 +256,30 @@ public final class DeltaplaneFileIndex implements FileIndex {
       Expression one = (Expression) i.next();
       if (one.containsPattern(TreePattern.PLAN_EXPRESSION()) || readsMetadata(one)) continue;
       try {
-        all.add(one.toJSON());
+        all.add(listed(one).toJSON());
       } catch (Exception e) {
       }
     }
     return all;
+  }
+
+  // `IN` with more than ten values is a set, whose JSON would lack the values: as a list.
+  private static Expression listed(Expression filter) {
+    if (!filter.containsPattern(TreePattern.INSET())) return filter;
+    if (filter instanceof InSet) {
+      InSet in = (InSet) filter;
+      if (in.hset().size() > LISTED_VALUES) return filter;
+      List values = new ArrayList();
+      for (scala.collection.Iterator i = in.hset().iterator(); i.hasNext(); ) {
+        values.add(new Literal(i.next(), in.child().dataType()));
+      }
+      return new In(in.child(), CollectionConverters.asScala(values).toList());
+    }
+    List children = new ArrayList();
+    for (Iterator i = CollectionConverters.asJava(filter.children()).iterator(); i.hasNext(); ) {
+      children.add(listed((Expression) i.next()));
+    }
+    return (Expression) filter.withNewChildren(CollectionConverters.asScala(children).toList());
   }
 
   private static boolean readsMetadata(Expression filter) {
