@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 import uuid
+import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -193,6 +194,9 @@ class _Writer:
         with pq.ParquetFile(path) as written:
             group = written.metadata.row_group(0)
         paths = next(c for i in range(group.num_columns) if (c := group.column(i)).path_in_schema == "add.path")
+        with path.open("rb") as file:
+            file.seek(paths.bloom_filter_offset)
+            content = file.read(paths.bloom_filter_length)
         size = path.stat().st_size
         first, last = int(files[0]), int(files[-1])
         sorted_paths = pc.min_max(pc.utf8_slice_codeunits(columns["path"], 0, BOUND_CHARACTERS))
@@ -216,7 +220,11 @@ class _Writer:
             "paths": {
                 "min": sorted_paths["min"].as_py(),
                 "max": sorted_paths["max"].as_py(),
-                "filter": [paths.bloom_filter_offset, paths.bloom_filter_length],
+                "filter": {
+                    "start": paths.bloom_filter_offset,
+                    "length": paths.bloom_filter_length,
+                    "crc32": zlib.crc32(content),
+                },
             },
         }
         tags = [("deltaplane.range", json.dumps(note, separators=(",", ":")))]

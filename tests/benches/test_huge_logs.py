@@ -4,6 +4,7 @@ must not grow with the number of files doesn't, at sizes that a test can make.""
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,10 @@ def ranges(log: Path, tombstones: int = 0) -> list[dict[str, Any]]:
     for row, note in pairs:
         assert note.pop("file") == row["path"]
         assert note.pop("size") == row["sizeInBytes"] == (log / "_sidecars" / row["path"]).stat().st_size
-        offset, length = note["paths"].pop("filter")
-        assert 0 < offset < offset + length < row["sizeInBytes"]
+        found = note["paths"].pop("filter")
+        assert 0 < found["start"] < found["start"] + found["length"] < row["sizeInBytes"]
+        content = (log / "_sidecars" / row["path"]).read_bytes()
+        assert zlib.crc32(content[found["start"] :][: found["length"]]) == found["crc32"]
     return sorted((note for _, note in pairs), key=lambda note: str(note["first"]))
 
 

@@ -22,7 +22,6 @@ use parquet::file::metadata::{ColumnChunkMask, ColumnChunkMetaData, ParquetMetaD
 use tokio::sync::OnceCell;
 
 use crate::checkpoint::parquet_file::ParquetFile;
-use crate::checkpoint::path_range;
 use crate::checkpoint::row_filter;
 use crate::checkpoint::row_filter::Skipping;
 use crate::checkpoint::row_group_writer::ReusedRowGroup;
@@ -211,11 +210,12 @@ impl Part {
             return true;
         };
         let near = known.near(paths);
-        let Some(range) = known.filter_for(near).filter(|_| !near.is_empty()) else {
+        let filter = known.filter_for(near).filter(|_| !near.is_empty());
+        let Some((filter, bytes)) = filter.and_then(|filter| Some((filter, filter.bytes()?))) else {
             return !near.is_empty();
         };
-        match self.store.read_range(&self.key, range).await {
-            Ok(filter) => !path_range::excludes(&filter, near),
+        match self.store.read_range(&self.key, bytes).await {
+            Ok(content) => !filter.excludes(&content, near),
             // Reading the paths themselves tells what is wrong.
             Err(_) => true,
         }

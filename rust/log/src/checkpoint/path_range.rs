@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use arrow::array::{Array, AsArray, StructArray};
 use deltaplane_error::Result;
+use deltaplane_protocol::deletion_vectors::crc32;
 use deltaplane_protocol::paths;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::bloom_filter::Sbbf;
@@ -28,10 +29,18 @@ pub(crate) struct PathRange {
     /// The beginnings of the first and the last path in the order of their bytes.
     min: String,
     max: String,
-    /// The offset and length in bytes of the Parquet filter of the paths. Absent if some path isn't
-    /// stored as it is decoded.
+    /// The Parquet filter of the paths. Absent if some path isn't stored as it is decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    filter: Option<(u64, u64)>,
+    filter: Option<Filter>,
+}
+
+/// Where a filter is in its file, in bytes, and its CRC-32: a damaged filter would rule a path out
+/// that the file has, so that a removed file would stay in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Filter {
+    start: u64,
+    length: u64,
+    crc32: u32,
 }
 
 impl PathRange {
@@ -42,16 +51,26 @@ impl PathRange {
         paths.get(from..until).unwrap_or_default()
     }
 
-    /// The bytes of the filter in the file, if it pays to look these paths up.
-    pub(crate) fn filter_for(&self, near: &[&str]) -> Option<Range<u64>> {
-        let (start, length) = self.filter.filter(|_| near.len() <= MOST_LOOKUPS)?;
-        let end = start.checked_add(length)?;
-        (1..=MOST_FILTER_BYTES).contains(&length).then_some(start..end)
+    /// The filter, if it pays to look these paths up.
+    pub(crate) fn filter_for(&self, near: &[&str]) -> Option<Filter> {
+        let filter = self.filter.filter(|_| near.len() <= MOST_LOOKUPS)?;
+        (1..=MOST_FILTER_BYTES).contains(&filter.length).then_some(filter)
     }
 }
 
-/// Whether a filter rules all of these paths out. A damaged one rules none out.
-pub(crate) fn excludes(filter: &[u8], paths: &[&str]) -> bool {
+impl Filter {
+    /// The range of its bytes; `None` if there is no such range.
+    pub(crate) fn bytes(self) -> Option<Range<u64>> {
+        Some(self.start..self.start.checked_add(self.length)?)
+    }
+
+    /// Whether it rules all of these paths out. A damaged one, by its content, rules none out.
+    pub(crate) fn excludes(self, content: &[u8], paths: &[&str]) -> bool {
+        crc32(content) == self.crc32 && excludes(content, paths)
+    }
+}
+
+fn excludes(filter: &[u8], paths: &[&str]) -> bool {
     match Sbbf::from_bytes(filter) {
         // A filter without a single bit was never filled.
         Ok(filter) if filter.num_blocks() == 0 || filter.estimated_fpp() <= 0.0 => false,
@@ -92,19 +111,26 @@ impl PathBounds {
         Ok(())
     }
 
-    /// The range of the finished file; `None` if it isn't known.
-    pub(crate) fn range(&self, footer: &ArrowReaderMetadata) -> Option<PathRange> {
+    /// Where the finished file has the filter that its range names.
+    pub(crate) fn filter_bytes(&self, footer: &ArrowReaderMetadata) -> Option<Range<u64>> {
+        filter_of(footer).filter(|_| !self.encoded && !self.unknown && self.bounds.is_some())
+    }
+
+    /// The range of the finished file, with the filter of which this is the content; `None` if it
+    /// isn't known.
+    pub(crate) fn range(&self, filter: Option<(Range<u64>, &[u8])>) -> Option<PathRange> {
         let (min, max) = self.bounds.clone().filter(|_| !self.unknown)?;
-        Some(PathRange {
-            min,
-            max,
-            filter: filter_of(footer).filter(|_| !self.encoded),
-        })
+        let filter = filter.map(|(bytes, content)| Filter {
+            start: bytes.start,
+            length: bytes.end - bytes.start,
+            crc32: crc32(content),
+        });
+        Some(PathRange { min, max, filter })
     }
 }
 
 /// Where the filter of the paths is in a file with one row group.
-fn filter_of(footer: &ArrowReaderMetadata) -> Option<(u64, u64)> {
+fn filter_of(footer: &ArrowReaderMetadata) -> Option<Range<u64>> {
     let [group] = footer.metadata().row_groups() else {
         return None;
     };
@@ -114,7 +140,7 @@ fn filter_of(footer: &ArrowReaderMetadata) -> Option<(u64, u64)> {
         .find(|c| c.column_path().parts() == ["add", "path"])?;
     let start = u64::try_from(paths.bloom_filter_offset()?).ok()?;
     let length = u64::try_from(paths.bloom_filter_length()?).ok()?;
-    Some((start, length))
+    Some(start..start.checked_add(length)?)
 }
 
 /// The first characters of a path. Beginnings are in the order of their paths.
@@ -177,16 +203,33 @@ mod tests {
             max: "z".to_owned(),
             filter,
         };
-        assert_eq!(range_with(Some((7, 32))).filter_for(&["a"]), Some(7..39));
-        assert_eq!(range_with(None).filter_for(&["a"]), None);
-        assert_eq!(range_with(Some((7, 32))).filter_for(&vec!["a"; MOST_LOOKUPS + 1]), None);
-        for wrong in [(7, 0), (u64::MAX, 1), (0, MOST_FILTER_BYTES + 1)] {
-            assert_eq!(range_with(Some(wrong)).filter_for(&["a"]), None, "{wrong:?}");
+        let at = |start, length| Filter {
+            start,
+            length,
+            crc32: 0,
+        };
+        let bytes = |range: PathRange, paths: &[&str]| range.filter_for(paths).and_then(Filter::bytes);
+        assert_eq!(bytes(range_with(Some(at(7, 32))), &["a"]), Some(7..39));
+        assert_eq!(bytes(range_with(None), &["a"]), None);
+        assert_eq!(bytes(range_with(Some(at(7, 32))), &vec!["a"; MOST_LOOKUPS + 1]), None);
+        for wrong in [at(7, 0), at(u64::MAX, 1), at(0, MOST_FILTER_BYTES + 1)] {
+            assert_eq!(bytes(range_with(Some(wrong)), &["a"]), None, "{wrong:?}");
         }
         let (mut filter, mut bytes) = (Sbbf::new_with_num_of_bytes(1024), Vec::new());
         filter.insert("day=1/a".as_bytes());
         filter.write(&mut bytes).unwrap();
         assert!(excludes(&bytes, &["day=1/b", "b"]));
+        // Each bit that flips makes the whole filter unusable.
+        let sound = Filter {
+            crc32: crc32(&bytes),
+            ..at(0, bytes.len() as u64)
+        };
+        assert!(sound.excludes(&bytes, &["day=1/b"]));
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!sound.excludes(&flipped, &["day=1/b"]), "bit {bit}");
+        }
         assert!(!excludes(&bytes, &["day=1/b", "day=1/a"]));
         let mut empty = Vec::new();
         Sbbf::new_with_num_of_bytes(1024).write(&mut empty).unwrap();

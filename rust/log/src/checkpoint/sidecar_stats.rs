@@ -18,7 +18,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::checkpoint::path_range::{PathBounds, PathRange};
+use crate::checkpoint::path_range::PathRange;
 use crate::checkpoint::skipping::ranges_of_group;
 
 /// The tag's name.
@@ -97,7 +97,7 @@ impl SidecarRange {
         footer: &ArrowReaderMetadata,
         (adds, removes): (u64, u64),
         sorted: Option<(&FileOrder, &Span)>,
-        paths: &PathBounds,
+        paths: Option<PathRange>,
     ) -> Result<SidecarRange> {
         let (mut order_name, mut bounds) = (String::new(), Vec::new());
         let hex = |key: &[u8]| key.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -119,7 +119,7 @@ impl SidecarRange {
             first,
             last,
             bounds,
-            paths: paths.range(footer),
+            paths,
         })
     }
 

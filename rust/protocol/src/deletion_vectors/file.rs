@@ -99,7 +99,7 @@ const CRC_TABLE: [u32; 256] = {
 };
 
 /// CRC-32 as in zlib.
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
         let slot = (sum ^ u32::from(*byte)) & 0xFF;
         sum >> 8 ^ CRC_TABLE.get(slot as usize).copied().unwrap_or(0)

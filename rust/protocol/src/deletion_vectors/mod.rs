@@ -9,7 +9,7 @@ mod place;
 
 pub use bitmap::{MOST_ROWS, Positions};
 pub use change::{Marking, mark, num_records, replace};
-pub use file::{FRAME_BYTES, VectorFile, unframe};
+pub use file::{FRAME_BYTES, VectorFile, crc32, unframe};
 pub use place::{Place, name_file};
 
 use crate::Error;

@@ -186,7 +186,15 @@ impl Open {
             paths: held,
         } = self;
         let written = file.finish().await?;
-        let info = store.head(&paths::sidecar(&path)).await?;
+        let key = paths::sidecar(&path);
+        let filter = written.footer.as_ref().and_then(|footer| held.filter_bytes(footer));
+        let content = async {
+            match &filter {
+                Some(bytes) => store.read_range(&key, bytes.clone()).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (info, content) = futures::try_join!(store.head(&key), content)?;
         let mut named = SidecarFile {
             path,
             size_in_bytes: i64::try_from(written.size_bytes).unwrap_or(i64::MAX),
@@ -199,7 +207,8 @@ impl Open {
                 None => (0, written.actions),
             };
             let sorted = sorted.as_ref().map(|(order, span)| (order, span));
-            named.tags = Some(SidecarRange::of(&named, footer, rows, sorted, &held)?.tags()?);
+            let held = held.range(filter.zip(content.as_deref()));
+            named.tags = Some(SidecarRange::of(&named, footer, rows, sorted, held)?.tags()?);
         }
         Ok(named)
     }
