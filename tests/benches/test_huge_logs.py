@@ -38,10 +38,10 @@ def ranges(log: Path, tombstones: int = 0) -> list[dict[str, Any]]:
     for row, note in pairs:
         assert note.pop("file") == row["path"]
         assert note.pop("size") == row["sizeInBytes"] == (log / "_sidecars" / row["path"]).stat().st_size
-        found = note["paths"].pop("filter")
-        assert 0 < found["start"] < found["start"] + found["length"] < row["sizeInBytes"]
+        place = note["paths"].pop("filter")
+        assert 0 < place["start"] < place["start"] + place["length"] < row["sizeInBytes"]
         content = (log / "_sidecars" / row["path"]).read_bytes()
-        assert zlib.crc32(content[found["start"] :][: found["length"]]) == found["crc32"]
+        assert zlib.crc32(content[place["start"] :][: place["length"]]) == place["crc32"]
     return sorted((note for _, note in pairs), key=lambda note: str(note["first"]))
 
 

@@ -213,7 +213,7 @@ def test_the_summary_has_the_targets_and_the_figures_that_are_judged() -> None:
     text = summary([(item, facts()) for item in [*judged, line(case="a case without a target")]])
     assert "| S6 | MERGE on Spark: no slower than delta-spark (CPU) | 1x | 0.5x | met |" in text
     assert "| T6 |" not in text
-    assert "Targets without figures: F1, F2, F3, F4, K1, M1, M2, " in " ".join(text.split())
+    assert "Targets without figures: F1, F2, F3, F4, H1, K1, M1, M2, " in " ".join(text.split())
     assert "| merge ¦ spread | deltaplane | 500 | 500 | 100 |  | 1.00x | 1.00x | 1.00x |" in text
     assert "|  | delta-spark | 1,000 | 1,000 | 100 |" in text
     assert "a case without a target" not in text

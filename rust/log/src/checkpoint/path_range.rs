@@ -203,16 +203,19 @@ mod tests {
             max: "z".to_owned(),
             filter,
         };
-        let at = |start, length| Filter {
+        let placed = |start, length| Filter {
             start,
             length,
             crc32: 0,
         };
         let bytes = |range: PathRange, paths: &[&str]| range.filter_for(paths).and_then(Filter::bytes);
-        assert_eq!(bytes(range_with(Some(at(7, 32))), &["a"]), Some(7..39));
+        assert_eq!(bytes(range_with(Some(placed(7, 32))), &["a"]), Some(7..39));
         assert_eq!(bytes(range_with(None), &["a"]), None);
-        assert_eq!(bytes(range_with(Some(at(7, 32))), &vec!["a"; MOST_LOOKUPS + 1]), None);
-        for wrong in [at(7, 0), at(u64::MAX, 1), at(0, MOST_FILTER_BYTES + 1)] {
+        assert_eq!(
+            bytes(range_with(Some(placed(7, 32))), &vec!["a"; MOST_LOOKUPS + 1]),
+            None
+        );
+        for wrong in [placed(7, 0), placed(u64::MAX, 1), placed(0, MOST_FILTER_BYTES + 1)] {
             assert_eq!(bytes(range_with(Some(wrong)), &["a"]), None, "{wrong:?}");
         }
         let (mut filter, mut bytes) = (Sbbf::new_with_num_of_bytes(1024), Vec::new());
@@ -222,7 +225,7 @@ mod tests {
         // Each bit that flips makes the whole filter unusable.
         let sound = Filter {
             crc32: crc32(&bytes),
-            ..at(0, bytes.len() as u64)
+            ..placed(0, bytes.len() as u64)
         };
         assert!(sound.excludes(&bytes, &["day=1/b"]));
         for bit in 0..8 * bytes.len() {

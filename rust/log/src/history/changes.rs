@@ -99,8 +99,8 @@ impl Snapshot {
                 metadata = new.clone();
             }
             self.check_recorded(&metadata, version)?;
-            let position = times.binary_search_by_key(&version, |(v, _)| *v);
-            let file_time = position.map_or(0, |index| times[index].1);
+            let position = times.binary_search_by_key(&version, |(v, _)| *v).ok();
+            let file_time = position.and_then(|index| times.get(index)).map_or(0, |(_, time)| *time);
             let timestamp_ms = time_of(commit, &metadata, file_time)?;
             let changes = changes::of_commit(&commit.actions()?, partitioned).map_err(|e| e.with_version(version))?;
             committed.extend(changes.into_iter().map(|file| CommittedChange {
