@@ -152,6 +152,9 @@ def judge(fault: Fault, checkout: Path) -> str:
         return str(e)
     finally:
         path.write_text(original)
+        # Cargo knows the crates of both by their paths within the workspace: without a newer
+        # source, it would take the one with the fault for the checkout's own.
+        os.utime(ROOT / fault.file)
     if failed == {fault.test}:
         return ""
     if passed:
