@@ -41,6 +41,35 @@ def test_expressions_are_translated(theirs: str, ours: str) -> None:
     assert spark_sql(theirs) == ours
 
 
+QUOTIENTS = [
+    *("7 / 2", "i / 2", "i * h / 3", "i / 3 * 2", "2.0 / 4", "f / 2", "i / f", "i * f / 4", "i * 1.5 / 2"),
+    *("CAST(i AS DOUBLE) / 2", "i / CAST(2 AS DOUBLE)", "i::double / 2", "i / 2::double", "f / i / 2", "i / i / 2"),
+    *('"i" / 2', "t.i / 2", "t.i / t.h", "i / t.f", "CAST(i AS INT) / 3", "-i / 2", "i / -2", "i % 5 / 2"),
+    *("1 + i / 2", "CASE WHEN i / 2 = 3 THEN i / 3 ELSE h / 2 END", "i/2", "abs(i / 2)"),
+]
+UNKNOWN = ["(i + 1) / 2", "abs(i) / 2", "i / abs(f)", "sum(i) / count(*)", "x / 2", "s / 2"]
+
+
+def test_quotients_are_those_of_datafusion(tmp_path: Path) -> None:
+    import deltalake
+
+    rows = {"i": [7, -7, 9], "h": pa.array([3, 4, 5], pa.int16()), "f": [2.0, 4.0, -8.0], "s": ["1", "2", "3"]}
+    room.write_deltalake(tmp_path, pa.table(rows))
+    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))
+    ours = room.QueryBuilder().register("t", room.DeltaTable(tmp_path))
+    for expression in QUOTIENTS:
+        sql = f"SELECT {expression} AS q FROM t ORDER BY i"
+        expected, got = (pa.table(b.execute(sql)).column("q").to_pylist() for b in (theirs, ours))
+        assert got == pytest.approx(expected), expression
+    for expression in UNKNOWN:
+        with pytest.raises(DeltaError, match="DIV"):
+            ours.execute(f"SELECT {expression} AS q FROM t")
+    table = room.DeltaTable(tmp_path)
+    table.update(updates={"i": "i / 2"})
+    table.delete("i / 2 = 1 AND f = 2.0")
+    assert sorted(columns(table)["i"]) == [-3, 4]
+
+
 def test_order_of_nulls_and_names_of_constraints() -> None:
     query = "SELECT a, rank() OVER (ORDER BY b DESC) FROM t ORDER BY a, c NULLS FIRST"
     expected = "SELECT a, rank() OVER (ORDER BY b DESC NULLS FIRST) FROM t ORDER BY a NULLS LAST, c NULLS FIRST"

@@ -1,14 +1,18 @@
 """deltalake's SQL, which is DataFusion's, as Spark SQL: names in double quotes, texts without
 escapes, typed literals, lists in brackets, other names of types.
 
-Changes tokens only; deltaplane parses and binds the result.
+Changes tokens only; deltaplane parses and binds the result. DataFusion divides integers to an
+integer, and Spark doesn't: a quotient keeps `/` if a factor has a fraction, becomes DIV if all are
+integers, and is refused if the tokens don't tell which.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from deltaplane.exceptions import UnsupportedExpressionError
 
 __all__ = ["deltalake_sql", "spark_query", "spark_sql"]
 
@@ -46,7 +50,13 @@ _COMPARISONS = {"=", "==", "!=", "<>", "<", ">", "<=", ">=", "<=>"}
 _CLAUSES = {"where", "order", "limit", "group", "having", "by", "asc", "desc", "and", "or", "not", "in", "like", "is"}
 
 
+_INTEGERS = {"byte", "short", "long", "int", "integer", "bigint", "smallint", "tinyint", "int2", "int4", "int8"}
+_FRACTIONS = {"float", "double", "real", "float4", "float8", "decimal", "numeric"}
+
+
 class _Token(NamedTuple):
+    """A part of a text: `kind` is space, text, name, number, word or sign."""
+
     kind: str
     text: str
 
@@ -57,7 +67,10 @@ def spark_sql(sql: str, types: Mapping[str, str] | None = None) -> str:
     Args:
         sql: in deltalake's dialect.
         types: column → primitive type's name. Numbers that are compared with texts become texts, as
-            DataFusion compares them.
+            DataFusion compares them, and integers are divided to an integer.
+
+    Raises:
+        UnsupportedExpressionError: a division of factors whose types aren't known.
 
     >>> spark_sql('"a b" = \\'it\\'\\'s\\' AND x > int\\'10\\'')
     "`a b` = 'it\\\\'s' AND x > CAST('10' AS INT)"
@@ -65,6 +78,7 @@ def spark_sql(sql: str, types: Mapping[str, str] | None = None) -> str:
     "p = '1' AND n = 1"
     """
     tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(sql)]
+    tokens = _with_quotients(tokens, types or {})
     tokens = _with_texts(_with_lists(_with_types(tokens)), types or {})
     return "".join(_shown(token) for token in tokens)
 
@@ -78,7 +92,7 @@ def _shown(token: _Token) -> str:
     return token.text
 
 
-def _near(tokens: list[_Token], index: int, step: int) -> int:
+def _near(tokens: Sequence[_Token], index: int, step: int) -> int:
     """The index of the next token in a direction that isn't space; -1 if there is none."""
     index += step
     while 0 <= index < len(tokens):
@@ -154,15 +168,133 @@ def _with_texts(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
     return result
 
 
-def spark_query(sql: str) -> str:
+class _Factor(NamedTuple):
+    """The type of a factor, as far as it is known, and the indexes of its first and last token."""
+
+    kind: str | None
+    first: int
+    last: int
+
+
+def _with_quotients(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
+    """The tokens with Spark's operators of division.
+
+    Args:
+        tokens: in deltalake's dialect.
+        types: column → primitive type's name.
+
+    Raises:
+        UnsupportedExpressionError: a division of factors whose types aren't known.
+    """
+    kinds = {name.lower(): _kind(data_type) for name, data_type in types.items()}
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        if token.kind == "sign" and token.text == "/":
+            factors = [*_left(tokens, index, kinds), _right(tokens, index, kinds)]
+            if "fraction" in factors:
+                continue
+            if None in factors:
+                raise UnsupportedExpressionError(
+                    "the SQL divides values of types that it doesn't name: deltalake divides integers to an integer, "
+                    "and Spark doesn't; write `CAST(x AS DOUBLE) / y` for a fraction, or `x DIV y` for an integer"
+                )
+            result[index] = _Token("word", " DIV ")
+    return result
+
+
+def _kind(data_type: str) -> str | None:
+    name = data_type.lower().partition("(")[0]
+    return "integer" if name in _INTEGERS else "fraction" if name in _FRACTIONS else None
+
+
+def _left(tokens: Sequence[_Token], index: int, kinds: Mapping[str, str | None]) -> list[str | None]:
+    """The kinds of the factors before an operator, back to the first one of the product."""
+    factors = []
+    while True:
+        factor = _before(tokens, index, kinds)
+        factors.append(factor.kind)
+        index = _near(tokens, factor.first, -1)
+        if index < 0 or tokens[index].text not in ("*", "/", "%"):
+            return factors
+
+
+def _before(tokens: Sequence[_Token], index: int, kinds: Mapping[str, str | None]) -> _Factor:
+    last = _near(tokens, index, -1)
+    if last < 0:
+        return _Factor(None, index, index)
+    token, before = tokens[last], _near(tokens, last, -1)
+    if token.text == ")":
+        opening = _partner(tokens, last, -1)
+        function = _near(tokens, opening, -1)
+        if function >= 0 and tokens[function].text.lower() in ("cast", "try_cast"):
+            return _Factor(_cast_kind(tokens, opening, last), function, last)
+        return _Factor(None, function if function >= 0 and tokens[function].kind == "word" else opening, last)
+    if before >= 0 and tokens[before].text == "::":
+        return _Factor(_kind(token.text), _before(tokens, before, kinds).first, last)
+    if before >= 0 and tokens[before].text == ".":
+        return _Factor(_value_kind(token, kinds), max(_near(tokens, before, -1), 0), last)
+    return _Factor(_value_kind(token, kinds), last, last)
+
+
+def _right(tokens: Sequence[_Token], index: int, kinds: Mapping[str, str | None]) -> str | None:
+    first = _near(tokens, index, 1)
+    while first >= 0 and tokens[first].text in ("-", "+"):
+        first = _near(tokens, first, 1)
+    if first < 0:
+        return None
+    after = _near(tokens, first, 1)
+    if after >= 0 and tokens[after].text == "(":
+        is_cast = tokens[first].text.lower() in ("cast", "try_cast")
+        return _cast_kind(tokens, after, _partner(tokens, after, 1)) if is_cast else None
+    while after >= 0 and tokens[after].text == ".":
+        first = _near(tokens, after, 1)
+        after = _near(tokens, first, 1) if first >= 0 else -1
+    if after >= 0 and tokens[after].text == "::":
+        named = _near(tokens, after, 1)
+        return _kind(tokens[named].text) if named >= 0 else None
+    return _value_kind(tokens[first], kinds) if first >= 0 else None
+
+
+def _value_kind(token: _Token, kinds: Mapping[str, str | None]) -> str | None:
+    if token.kind == "number":
+        return "integer" if token.text.isdigit() else "fraction"
+    if token.kind in ("word", "name"):
+        return kinds.get(token.text.strip('"`').lower())
+    return None
+
+
+def _cast_kind(tokens: Sequence[_Token], opening: int, closing: int) -> str | None:
+    """The kind of the type at the end of a cast's brackets."""
+    if opening < 0 or closing < 0:
+        return None
+    depth = 0
+    for index in range(opening + 1, closing):
+        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
+        if depth == 0 and tokens[index].text.lower() == "as":
+            named = _near(tokens, index, 1)
+            return _kind(tokens[named].text)
+    return None
+
+
+def _partner(tokens: Sequence[_Token], index: int, step: int) -> int:
+    """The index of the bracket that belongs to this one; -1 if there is none."""
+    depth = 0
+    while 0 <= index < len(tokens):
+        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0) if tokens[index].kind == "sign" else 0
+        if depth == 0:
+            return index
+        index += step
+    return -1
+
+
+def spark_query(sql: str, types: Mapping[str, str] | None = None) -> str:
     """A query in Spark SQL: also orders nulls as DataFusion does, last if the order is ascending
-    and
-    first if it is descending.
+    and first if it is descending. `types` as in `spark_sql`.
 
     >>> spark_query('SELECT "a" FROM t ORDER BY a, b DESC LIMIT 1')
     'SELECT `a` FROM t ORDER BY a NULLS LAST, b DESC NULLS FIRST LIMIT 1'
     """
-    tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(spark_sql(sql))]
+    tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(spark_sql(sql, types))]
     result: list[_Token] = []
     depth = 0
     orders: list[int] = []

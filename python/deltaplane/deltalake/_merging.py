@@ -143,16 +143,22 @@ def _without_alias(column: str, alias: str | None) -> str:
     return column
 
 
-def own_assignments(updates: Mapping[str, str], schema: Schema, *, safe_cast: bool) -> dict[str, str]:
+def own_assignments(
+    updates: Mapping[str, str], schema: Schema, *, safe_cast: bool, operands: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Column → expression in Spark SQL.
 
-    `safe_cast`: values that a column's type doesn't have become null.
+    Args:
+        updates: column → expression in deltalake's dialect.
+        schema: the table's.
+        safe_cast: values that a column's type doesn't have become null.
+        operands: the types of the columns that the expressions use, if each name is one column.
     """
     types = types_of(schema)
     names = {name.lower(): name for name in types}
     assigned = {}
     for column, value in updates.items():
-        expression = spark_sql(value)
+        expression = spark_sql(value, operands)
         path = _path(column, names)
         kind = types.get(names.get(column.strip('"`').lower(), ""))
         if kind is not None and kind not in ("struct", "array", "map", "variant"):

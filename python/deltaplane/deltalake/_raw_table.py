@@ -263,11 +263,17 @@ class RawDeltaTable:
         hook: Any,
     ) -> dict[str, Any]:
         """Updates rows."""
+        from deltaplane.deltalake._filters import types_of
         from deltaplane.deltalake._merging import own_assignments
 
         with deltalake_errors():
+            schema = self.inner.schema()
+            operands = types_of(schema)
+            assigned = None
+            if updates is not None:
+                assigned = own_assignments(updates, schema, safe_cast=safe_cast, operands=operands)
             return self.inner.update(
-                own_assignments(updates, self.inner.schema(), safe_cast=safe_cast) if updates is not None else None,
+                assigned,
                 new_values,
                 self._predicate(predicate),
                 _files(writer_properties),

@@ -45,8 +45,20 @@ class PyQueryBuilder:
         from deltaplane.deltalake._dialect import spark_query
 
         with deltalake_errors():
-            reader = self._tables.execute(spark_query(sql))
+            reader = self._tables.execute(spark_query(sql, self._types()))
         return as_arro3_reader(reader, with_views(self._declared(sql, reader.schema)))
+
+    def _types(self) -> dict[str, str]:
+        """Column → name of its type, for names that have one type in all tables."""
+        from deltaplane.deltalake._filters import types_of
+
+        merged: dict[str, str] = {}
+        unclear = set()
+        for table in self._registered.values():
+            for name, kind in types_of(table.inner.schema()).items():
+                if merged.setdefault(name, kind) != kind:
+                    unclear.add(name)
+        return {name: kind for name, kind in merged.items() if name not in unclear}
 
     def _declared(self, sql: str, schema: pa.Schema) -> pa.Schema:
         """The result's schema; columns that a query takes from one table unchanged are NOT NULL and
