@@ -27,6 +27,11 @@ def _dumps(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+def _value(text: str) -> Any:
+    """What a text in JSON holds: schemas and metadata cross deltalake's API as such texts."""
+    return json.loads(text)
+
+
 class _Type:
     """A type: equal to others of its class with the same JSON."""
 
@@ -231,7 +236,7 @@ class Field:
         self, name: str, type: DataType | str, nullable: bool = True, metadata: dict[str, Any] | None = None
     ) -> None:
         self._name, self._type, self._nullable = name, _data_type(type), nullable
-        values = json.loads(json.dumps(metadata or {}))
+        values = _value(json.dumps(metadata or {}))
         self._metadata = {key: _metadata_value(value) for key, value in values.items()}
 
     @property
@@ -267,7 +272,7 @@ class Field:
     def from_json(field_json: str) -> Field:
         """The field of a JSON text."""
         try:
-            return _field(json.loads(field_json))
+            return _field(_value(field_json))
         except (ValueError, KeyError, TypeError) as e:
             raise ValueError(f"not the JSON of a field: {e}") from None
 
@@ -342,7 +347,7 @@ class Schema(StructType):
     def invariants(self) -> list[tuple[str, str]]:
         """Path and condition of each column with an invariant."""
         invariants = [(field.name, field.metadata.get("delta.invariants")) for field in self._fields]
-        return [(name, json.loads(text)["expression"]["expression"]) for name, text in invariants if text]
+        return [(name, _value(text)["expression"]["expression"]) for name, text in invariants if text]
 
     @staticmethod
     def from_json(schema_json: str) -> Schema:
@@ -423,7 +428,7 @@ def _parsed(value: Any) -> DataType:
 
 def _of_json(text: str) -> DataType:
     try:
-        return _parsed(json.loads(text))
+        return _parsed(_value(text))
     except (ValueError, KeyError, TypeError) as e:
         raise ValueError(f"not the JSON of a type: {e}") from None
 
