@@ -48,8 +48,7 @@ _LITERALS = {"date", "timestamp", "timestamp_ntz", "interval", "x"}
 _CASTS = {"int", "bigint", "smallint", "tinyint", "float", "double", "decimal", "boolean", "string", *_TYPES}
 _COMPARISONS = {"=", "==", "!=", "<>", "<", ">", "<=", ">=", "<=>"}
 _CLAUSES = {"where", "order", "limit", "group", "having", "by", "asc", "desc", "and", "or", "not", "in", "like", "is"}
-
-
+# Types whose quotients DataFusion cuts to an integer, and types whose quotients have a fraction.
 _INTEGERS = {"byte", "short", "long", "int", "integer", "bigint", "smallint", "tinyint", "int2", "int4", "int8"}
 _FRACTIONS = {"float", "double", "real", "float4", "float8", "decimal", "numeric"}
 

@@ -38,7 +38,7 @@ class _Type:
     _kind = ""
 
     def to_value(self) -> Any:
-        """The type as a decoded value of the schema's JSON."""
+        """The type as a decoded value of the schema's JSON; each subclass has its own."""
         raise NotImplementedError
 
     @property
@@ -62,6 +62,7 @@ class _Type:
             return NotImplemented
         return bool(self.to_value() == other.to_value())
 
+    # Objects that can change have no hash; mypy takes the assignment for one of another type.
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -295,6 +296,7 @@ class Field:
             return NotImplemented
         return self.to_value() == other.to_value()
 
+    # Objects that can change have no hash; mypy takes the assignment for one of another type.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -362,6 +364,7 @@ class Schema(StructType):
         value: dict[str, Any] = self.to_value()
         return value
 
+    # deltalake gives a schema where its base class gives a type.
     def to_arrow(self, as_large_types: bool = False) -> ArrowSchema:  # type: ignore[override]
         """The columns as arro3's schema; `as_large_types`: with 64-bit offsets."""
         import arro3.core
@@ -404,6 +407,7 @@ def _data_type(value: Any) -> DataType:
         return PrimitiveType(value)
     if not isinstance(value, _Type):
         raise ValueError("Invalid data type")
+    # Every subclass of `_Type` that can be made is a `DataType`.
     return value  # type: ignore[return-value]
 
 

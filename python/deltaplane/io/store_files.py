@@ -207,6 +207,7 @@ def arrow_file_system(files: StoreFiles) -> pa_fs.PyFileSystem:
     import pyarrow as pa
     from pyarrow import fs
 
+    # pyarrow has no types for its base class.
     class Reading(fs.FileSystemHandler):  # type: ignore[misc]
         """Reads only: other operations aren't supported."""
 

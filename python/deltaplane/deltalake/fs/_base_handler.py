@@ -85,4 +85,4 @@ class BaseDeltaStorageHandler:
 
     def open_append_stream(self, path: str, metadata: Mapping[str, str]) -> None:
         """Not supported: files aren't appended to."""
-        raise NotImplementedError
+        raise NotImplementedError("objects of a store can't be appended to: write a new file")

@@ -11,6 +11,7 @@ from pyarrow.fs import FileSystemHandler
 from deltaplane.deltalake.fs._base_handler import BaseDeltaStorageHandler
 
 
+# pyarrow has no types for its base class.
 class DeltaStorageHandler(BaseDeltaStorageHandler, FileSystemHandler):  # type: ignore[misc]
     """The files below a table's location: `pyarrow.fs.PyFileSystem(DeltaStorageHandler(uri))`."""
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, TypeVar
+
+E = TypeVar("E", bound=Enum)
+
+
+def _item(kind: type[E], value: str) -> E:
+    """The item of an enumeration by its value, in capitals or not."""
+    try:
+        return kind(value.upper())
+    except ValueError:
+        known = [item.value for item in kind]
+        raise ValueError(f"{value} is not a valid {kind.__name__}. Valid values are: {known}") from None
 
 
 class Compression(Enum):
@@ -21,11 +32,7 @@ class Compression(Enum):
     @classmethod
     def from_str(cls, value: str) -> Compression:
         """The codec of a name, in capitals or not."""
-        try:
-            return cls(value.upper())
-        except ValueError:
-            known = [item.value for item in cls]
-            raise ValueError(f"{value} is not a valid Compression. Valid values are: {known}") from None
+        return _item(cls, value)
 
     def get_level_range(self) -> tuple[int, int]:
         """The lowest and the highest level."""
@@ -65,11 +72,7 @@ class Encoding(Enum):
     @classmethod
     def from_str(cls, value: str) -> Encoding:
         """The encoding of a name, in capitals or not."""
-        try:
-            return cls(value.upper())
-        except ValueError:
-            known = [item.value for item in cls]
-            raise ValueError(f"{value} is not a valid Encoding. Valid values are: {known}") from None
+        return _item(cls, value)
 
 
 @dataclass(init=True)
