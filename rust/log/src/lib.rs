@@ -50,6 +50,7 @@ pub use table_info::{
 };
 pub use table_schema::{TableField, TableSchema};
 pub use transaction::dry_run::DryRun;
+pub use transaction::own_commits;
 pub use transaction::{AFTER_COMMIT, Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{
     FileTarget, PlannedWrite, WritePlan, create_table, plan_append_ahead, plan_write, plan_write_after, plan_write_on,

@@ -47,6 +47,8 @@ mod log_files;
 mod made_of_rows;
 #[path = "table/object_store.rs"]
 mod object_store;
+#[path = "table/own_commits.rs"]
+mod own_commits;
 #[path = "table/parts.rs"]
 mod parts;
 #[path = "table/probe.rs"]

@@ -54,7 +54,6 @@ pub mod panics;
 pub mod rewrite;
 pub mod row_source;
 pub mod scan;
-pub mod snapshot_cache;
 pub mod string_list;
 pub mod struct_shapes;
 pub mod table_check;

@@ -30,7 +30,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::newest_version::NewestVersion;
-use crate::snapshot_cache;
 
 /// What writers of files must know, in a form that travels to any machine.
 #[derive(Serialize, Deserialize)]
@@ -318,11 +317,7 @@ impl WriteJob {
         }
         match planned.commit(adds).await {
             Err(e) if e.kind() == Kind::TableAlreadyExists && planned.request().mode == WriteMode::Ignore => Ok(None),
-            committed => {
-                let committed = committed?;
-                snapshot_cache::keep(&committed);
-                Ok(Some(committed))
-            }
+            committed => committed.map(Some),
         }
     }
 }

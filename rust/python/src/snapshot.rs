@@ -7,7 +7,8 @@ use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{
     CheckpointReport, CleanupReport, CommitTotals, HistoryEntry, LogFolder, LogSize, ProtocolInfo, ReadRequest,
-    RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, versions_between,
+    RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, own_commits,
+    versions_between,
 };
 use deltaplane_operations::add_view::AddView;
 use deltaplane_operations::changes::Changes;
@@ -15,7 +16,6 @@ use deltaplane_operations::file_list::{self, absolute_paths, paths};
 use deltaplane_operations::file_sets::{FileSet, sampled};
 use deltaplane_operations::key_index::{self, KeyIndex};
 use deltaplane_operations::scan::{self, Scan as Rows, ScanRequest, members_of, pruner_of};
-use deltaplane_operations::snapshot_cache;
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
@@ -101,7 +101,7 @@ impl Snapshot {
 
     /// The snapshot after this process's commit of a version, or a newer one.
     fn after_own_commit(&self, version: u64) -> Result<Self> {
-        block_on(snapshot_cache::after_commit(&self.inner, version)).map(Into::into)
+        block_on(own_commits::after_commit(&self.inner, version)).map(Into::into)
     }
 
     /// Another version of the same table.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{AFTER_COMMIT, DryRun, Protocols, WriteRequest};
+use deltaplane_log::{AFTER_COMMIT, DryRun, Protocols, WriteRequest, own_commits};
 use deltaplane_operations::decimals::{self, Operator};
 use deltaplane_operations::newest_version::NewestVersion as Newest;
+use deltaplane_operations::table_types;
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
-use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::arrow_types::from_arrow_schema;
 use deltaplane_store::{begin_thread_limit, block_on, end_thread_limit, finish_background as finish};
@@ -32,7 +32,7 @@ impl NewestVersion {
     #[staticmethod]
     #[pyo3(signature = (location, options))]
     fn ask(location: &str, options: Options) -> Result<Option<Self>> {
-        let own = snapshot_cache::of(&store(location, options)?);
+        let own = own_commits::of(&store(location, options)?);
         Ok(block_on(async { own.as_ref().and_then(Newest::ask) }).map(NewestVersion))
     }
 }
@@ -54,7 +54,7 @@ impl WriteJob {
         newest: Option<&NewestVersion>,
     ) -> Result<Self> {
         let store = store(location, options)?;
-        let (own, schema) = (snapshot_cache::of(&store), from_arrow_schema(&schema.0)?);
+        let (own, schema) = (own_commits::of(&store), from_arrow_schema(&schema.0)?);
         let job = match (newest, ahead) {
             (Some(newest), _) => block_on(Job::begin_on(&store, own.as_ref(), &newest.0, schema, request.0)),
             (None, true) => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),

@@ -3,6 +3,7 @@
 //! of times.
 
 pub(crate) mod dry_run;
+pub mod own_commits;
 pub(crate) mod post_commit;
 pub(crate) mod rebase;
 pub(crate) mod retained_files;
@@ -458,7 +459,7 @@ impl Facts {
 /// Errors: a conflict kind if another writer's commit conflicts with this one; `ConcurrentWrite` if
 /// every attempt lost. After an error nothing is visible, but data files stay.
 pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let done = attempt_until_done(store, base, staged).await;
+    let done = attempt_until_done(store, base, staged).await.inspect(own_commits::keep);
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 

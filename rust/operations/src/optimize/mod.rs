@@ -31,7 +31,6 @@ use self::moved_rows::MovedRows;
 use crate::rewrite::all_columns;
 use crate::rewrite::tasks::TaskSpec;
 use crate::scan::{bind, read_spec};
-use crate::snapshot_cache;
 use crate::write_job::{Spec, delete_paths};
 
 /// OPTIMIZE on one version of a table.
@@ -256,7 +255,6 @@ impl Optimize {
                 row_conflicts.undo();
             }
         })?;
-        snapshot_cache::keep(&placed.committed);
         state.moved.clear();
         self.forget(&mut state);
         let lost = placed.lost.iter().map(|a| a.path.as_str());

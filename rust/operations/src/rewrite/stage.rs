@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::command::Command;
 use super::row_conflicts::MarkedRows;
 use super::written_files::WrittenFiles;
-use crate::snapshot_cache;
 
 /// A command whose files are complete. They are deleted when it is dropped without a commit.
 pub struct Staged {
@@ -118,9 +117,7 @@ impl Staged {
         if !committed.as_ref().is_err_and(|e| e.kind().rules_out_commit()) {
             written.keep();
         }
-        let committed = committed?;
-        snapshot_cache::keep(&committed);
-        Ok(committed.version)
+        Ok(committed?.version)
     }
 
     /// Deletes the new files.

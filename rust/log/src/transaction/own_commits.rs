@@ -1,12 +1,18 @@
 //! Cache of the last snapshots that this process committed, so that the next write needn't open its
 //! table: it lists the log from its own commit on. A hint only: callers must check for newer
 //! versions and verify the table's identity.
+//!
+//! Each commit, of any command, replaces what was kept of its table. So what is kept after a commit
+//! follows it: a table that was replaced by an older copy of itself has the same id and, after a
+//! commit, may have the same version.
 
 use std::sync::Mutex;
 
 use deltaplane_error::Result;
-use deltaplane_log::{AFTER_COMMIT, Committed, Snapshot};
 use deltaplane_store::{Store, with_retry_limit};
+
+use crate::Snapshot;
+use crate::transaction::{AFTER_COMMIT, Committed};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first.
 const TABLES: usize = 8;
@@ -23,7 +29,7 @@ pub fn of(store: &Store) -> Option<Snapshot> {
 }
 
 /// Keeps what a commit left, in place of what was known of the table.
-pub fn keep(done: &Committed) {
+pub(super) fn keep(done: &Committed) {
     KNOWN.keep(done);
 }
 
@@ -82,30 +88,46 @@ fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use deltaplane_log::{WriteMode, WriteRequest};
-    use deltaplane_protocol::arrow_types::from_arrow_schema;
-    use deltaplane_store::{Options, block_on};
+    use deltaplane_protocol::schema::{Field, Primitive, StructType};
+    use deltaplane_store::{Location, Options, block_on};
+    use serde_json::json;
 
     use super::*;
-    use crate::testing::{Table, rows};
-    use crate::write_job::{WriteJob, write_files};
+    use crate::write::plan::{WritePlan, plan_write};
+    use crate::write::request::WriteRequest;
 
-    fn committed(table: &Table) -> Committed {
-        let (rows, request) = (rows(&[1]), WriteRequest::new(WriteMode::Append));
-        let schema = from_arrow_schema(&rows.schema()).unwrap();
-        let job = block_on(WriteJob::begin(&table.store, None, schema, request)).unwrap();
-        let spec = job.spec().unwrap();
-        let files = write_files(table.store.clone(), &spec, [Ok(rows)].into_iter(), 0);
-        block_on(job.commit(block_on(files).unwrap())).unwrap().unwrap()
+    struct Table {
+        store: Store,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Table {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let location = Location::parse(dir.path().to_str().unwrap()).unwrap();
+            let store = Store::open(&location, &Options::default()).unwrap();
+            Table { store, _dir: dir }
+        }
+
+        fn committed(&self) -> Committed {
+            let schema = StructType::new(vec![Field::new("id", Primitive::Long, true)]);
+            let request: WriteRequest = serde_json::from_value(json!({"mode": "append"})).unwrap();
+            block_on(async {
+                match plan_write(&self.store, schema, request).await.unwrap() {
+                    WritePlan::Go(planned) => planned.commit(Vec::new()).await.unwrap(),
+                    WritePlan::Skip(why) => panic!("skipped: {why}"),
+                }
+            })
+        }
     }
 
     #[test]
     fn the_last_commits_to_some_tables_are_known_under_their_options() {
         let (cache, table) = (SnapshotCache::new(), Table::new());
         assert!(cache.of(&table.store).is_none());
-        cache.keep(&committed(&table));
+        cache.keep(&table.committed());
         let first = cache.of(&table.store).unwrap();
-        cache.keep(&committed(&table));
+        cache.keep(&table.committed());
         assert_eq!(cache.of(&table.store).unwrap().version(), 1);
         assert_eq!(cache.after_commit(&first, 1).unwrap().version(), 1);
         assert!(cache.after_commit(&first, 2).is_none(), "a commit that wasn't kept");
@@ -114,7 +136,7 @@ mod tests {
         assert!(cache.of(&other).is_none(), "another store may be behind them");
 
         let tables: Vec<Table> = (0..TABLES).map(|_| Table::new()).collect();
-        tables.iter().for_each(|table| cache.keep(&committed(table)));
+        tables.iter().for_each(|table| cache.keep(&table.committed()));
         assert!(cache.of(&table.store).is_none(), "written to the longest ago");
         assert!(tables.iter().all(|table| cache.of(&table.store).is_some()));
     }
