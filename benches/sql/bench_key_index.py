@@ -22,6 +22,8 @@ from support.harness import Case, Contestant, Task, main, scale_of
 FILES = {"quick": 20, "small": 1_000, "full": 10_000}
 ROWS_PER_FILE = {"quick": 500, "small": 10_000, "full": 10_000}
 MERGED = {"quick": 20, "small": 1_000, "full": 1_000}
+# A MERGE of fewer keys, most of whose time isn't the reading of the updated rows.
+FEW = {"quick": 2, "small": 100, "full": 100}
 # Files at most that are written to compare with building: their rows are held in memory.
 WRITTEN = 1_000
 FOLDER = "_deltaplane_index"
@@ -90,10 +92,13 @@ def merge(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
     path = scratch / "table"
     _link(table_of(case["files"], case["rows"], indexed), path)
     table = deltaplane.DeltaTable(str(path))
+    if case["vectors"]:
+        table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
     random = np.random.default_rng(5)
     files, rows = (random.integers(0, case[limit], case["merged"]) for limit in ("files", "rows"))
     chosen = sorted(set(zip(files.tolist(), rows.tolist(), strict=True)))
-    source = pa.concat_tables([part(file, case["rows"]).slice(row, 1) for file, row in chosen])
+    # Copied, so that the other rows of these files aren't kept in memory.
+    source = pa.concat_tables([part(file, case["rows"]).take([row]) for file, row in chosen])
 
     def run() -> Any:
         merger = table.merge(source, "t.user_id = s.user_id", source_alias="s", target_alias="t")
@@ -185,28 +190,43 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     scale = scale_of(options)
-    files, rows, merged = options.files or FILES[scale], ROWS_PER_FILE[scale], MERGED[scale]
+    files, rows, merged, few = options.files or FILES[scale], ROWS_PER_FILE[scale], MERGED[scale], FEW[scale]
     written = min(files, WRITTEN)
 
     def case(
-        what: str, name: str, over: str, expected: int, calls: int = 1, *others: str, files: int = files
+        what: str,
+        name: str,
+        over: list[str],
+        expected: int,
+        calls: int = 1,
+        files: int = files,
+        merged: int = merged,
+        vectors: bool = False,
+        target: str | None = None,
     ) -> Case:
         return Case(
             f"{name}, {files * rows:,} rows in {files:,} files",
-            ["deltaplane", over, *others],
-            {"files": files, "rows": rows, "merged": merged, "what": what},
+            ["deltaplane", *over],
+            {"files": files, "rows": rows, "merged": merged, "what": what, "vectors": vectors},
             calls=calls,
             expected=expected,
             series=name,
             size=files,
-            target=f"key index {what}",
+            target=f"key index {what}" if target is None else target,
         )
 
+    def merging(keys: int, vectors: bool) -> Case:
+        name = f"MERGE of {keys:,} keys{' with vectors' if vectors else ''}"
+        target = "key index merge" if keys == merged and vectors else ""
+        return case("merge", name, [WITHOUT], keys, merged=keys, vectors=vectors, target=target)
+
     return [
-        case("look up", "one key", WITHOUT, 1, calls=3),
-        case("merge", f"MERGE of {merged:,} keys", WITHOUT, merged),
-        case("delete", "DELETE of one key", WITHOUT, 1, 1, READING),
-        case("build", "building the index", WRITING, written * rows, files=written),
+        case("look up", "one key", [WITHOUT], 1, calls=3),
+        merging(merged, False),
+        merging(merged, True),
+        merging(few, True),
+        case("delete", "DELETE of one key", [WITHOUT, READING], 1),
+        case("build", "building the index", [WRITING], written * rows, files=written),
     ]
 
 
