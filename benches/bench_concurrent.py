@@ -1,8 +1,10 @@
 """Writers in 2, 4 and 8 processes that append to one table at once, each by blind single commits.
 
 Time is from the moment when all writers are ready to the last commit, CPU is the total of all
-writers, memory that of the largest. A commit that a writer gave up counts as failed. The bar races
-by links alone, see commits.py.
+writers, memory that of the largest. A commit that a writer gave up counts as failed. The bars race
+by links alone, see commits.py: `disk alone` takes the next free name whatever was committed under
+the others, `disk, winners read` reads each winner's commit first, as the protocol demands of a
+writer that lost.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ READY_SECONDS = 120
 def _writer(
     contestant: str, table: str, appends: int, ready: Barrier, begin: Barrier, results: SimpleQueue[Any]
 ) -> None:
-    commit = commits.COMMITS[contestant](table)
+    commit = commits.RACES[contestant](table)
     ready.wait(READY_SECONDS)
     begin.wait(READY_SECONDS)
     before = used_by_this_process()
@@ -73,7 +75,7 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
     return Task(run, attempts, prepare=lambda: ready.wait(READY_SECONDS), failed=failed, elsewhere=elsewhere)
 
 
-CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) for name in commits.COMMITS}
+CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) for name in commits.RACES}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -112,7 +112,7 @@ def bare_append(table: str) -> Commit:
     return append
 
 
-def bare_commit(table: str) -> Commit:
+def bare_commit(table: str, reads_winners: bool = False) -> Commit:
     log = Path(table) / "_delta_log"
     newest = max(int(path.name[:20]) for path in log.glob("*.json"))
     versions, adds = count(newest + 1), _adds()
@@ -125,15 +125,27 @@ def bare_commit(table: str) -> Commit:
             file.write(text)
             sync(file)
         for version in versions:
+            name = log / f"{version:020d}.json"
             try:
-                os.link(temporary, log / f"{version:020d}.json")
+                os.link(temporary, name)
             except FileExistsError:
+                if reads_winners:
+                    _conflicts(name.read_text())
                 continue
             break
         temporary.unlink()
         sync_folder(log)
 
     return commit
+
+
+def _conflicts(text: str) -> bool:
+    """Whether a winner's commit conflicts with an append: by new metadata or a new protocol."""
+    return any(not {"metaData", "protocol"}.isdisjoint(json.loads(line)) for line in text.splitlines())
+
+
+def careful_race(table: str) -> Commit:
+    return bare_commit(table, reads_winners=True)
 
 
 def sync(file: IO[Any]) -> None:
@@ -159,6 +171,7 @@ COMMITS: Mapping[str, Callable[[str], Commit]] = {
     "deltalake": deltalake_commit,
     "disk alone": bare_commit,
 }
+RACES: Mapping[str, Callable[[str], Commit]] = {**COMMITS, "disk, winners read": careful_race}
 
 
 def newest_version(table: Path) -> int:
