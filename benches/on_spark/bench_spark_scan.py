@@ -3,7 +3,8 @@ plain Parquet and delta-spark.
 
 All read the same files. Rows are read through an existing frame; selective queries also open their
 table. Planning measures Spark up to a query's tasks, over logs without data files. There plain
-Parquet is the limit: a folder with only the matching files, and a known schema.
+Parquet is the limit: a folder with only the matching files, and a known schema. For selective
+queries `Spark's Parquet, matching files` is that limit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from support.harness import Case, Task, main, scale_of
 from support.logs import Log
 from support.planners import Query, by_day, by_id
 from support.rows import AMOUNT_LIMIT, ROWS
-from support.sparks import NAMES, Engine, checksum, contestants, session, task
+from support.sparks import ENGINES, NAMES, Engine, checksum, contestants, session, task
 
 # A JVM compiles frequently run code: the first calls of a query are slower for every contestant.
 CALLS = {"quick": 1, "small": 3, "full": 15}
@@ -72,11 +74,22 @@ def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
     return task(lambda: planned(frame))
 
 
+def matching_files(case: Mapping[str, Any], scratch: Path) -> Task:
+    """Reads only the files that match the query, and knows their schema."""
+    from deltaplane import DeltaTable
+
+    table = DeltaTable(case["path"])
+    files, columns = table.file_uris(case["sql"]), _columns(table)
+    floor = replace(ENGINES["Spark's Parquet"], read=lambda spark, _: spark.read.schema(columns).parquet(*files))
+    return rows(floor, case, scratch)
+
+
 def contestant(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
     return (plans if case["takes"] == "a plan" else rows)(engine, case, scratch)
 
 
-CONTESTANTS = contestants(contestant)
+MATCHING = "Spark's Parquet, matching files"
+CONTESTANTS = {**contestants(contestant), MATCHING: matching_files}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,8 +128,12 @@ def _matching(log: Log, query: Query) -> dict[str, str]:
             file.touch()
             os.truncate(file, size)
         unfinished.rename(folder)
-    columns = ", ".join(f"`{field.name}` {field.type.type}" for field in table.schema().fields)
-    return {"columns": columns, "matching": str(folder)}
+    return {"columns": _columns(table), "matching": str(folder)}
+
+
+def _columns(table: Any) -> str:
+    """A table's columns, all of them of primitive types, in SQL."""
+    return ", ".join(f"`{field.name}` {field.type.type}" for field in table.schema().fields)
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -142,7 +159,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     all_cases = [
         Case(
             f"{count:,} rows, {what}",
-            NAMES,
+            [*NAMES, MATCHING] if target == "selective" else NAMES,
             functools.partial(read, plain, takes, sql, reopened),
             calls=calls,
             size=count,
