@@ -167,6 +167,7 @@ SIZES: Mapping[str, int] = {
 # Bytes of path, text statistics and partition values of one file of the logs.
 TEXTS_OF_A_FILE = 113
 PLAIN, ONE_FILE = "DuckDB, plain Parquet", "deltaplane, one file"
+MATCHING = "Spark's Parquet, matching files"
 PARQUET, PEER, REWRITTEN = "Spark's Parquet", "delta-spark", "deltaplane, rewritten"
 
 
@@ -177,6 +178,8 @@ def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
         ("S1", "scan full", "full scans on Spark: no slower than delta-spark", 1.0, PEER),
         ("S1", "scan vectors", "full scans on Spark, deletion vectors: no slower than delta-spark", 1.0, PEER),
         ("S2", "scan selective", "selective queries on Spark: half of delta-spark's", 0.5, PEER),
+        ("S2", "scan selective", "selective queries on Spark: 1.1x the matching files alone", 1.1, MATCHING),
+        ("S3", "plan opened", "a plan on Spark, table opened: 1.1x the matching files alone", 1.1, PARQUET),
         ("S3", "plan reopened", "a plan on Spark, table opened again: 0.1x delta-spark", 0.1, PEER),
         ("S3", "plan opened", "a plan on Spark, table opened: 0.1x delta-spark", 0.1, PEER),
         ("S4", "append", "append on Spark: 1.1x a plain Parquet write", 1.1, PARQUET),
