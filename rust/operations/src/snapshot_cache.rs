@@ -5,6 +5,7 @@
 use std::sync::Mutex;
 
 use deltaplane_error::Result;
+use deltaplane_log::committer::decide_alike;
 use deltaplane_log::{AFTER_COMMIT, Committed, Snapshot};
 use deltaplane_store::{Store, with_retry_limit};
 
@@ -73,11 +74,11 @@ impl SnapshotCache {
     }
 }
 
-/// Whether a snapshot is of the table at this location, opened with these options: another store
-/// may be behind others.
+/// Whether a snapshot is of the table at this location, opened with these options and by the same
+/// catalog, if any: another store may be behind others.
 fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
     let own = snapshot.store();
-    own.options() == store.options() && own.location().as_str() == store.location().as_str()
+    own.options() == store.options() && own.location().as_str() == store.location().as_str() && decide_alike(own, store)
 }
 
 #[cfg(test)]

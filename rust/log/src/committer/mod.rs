@@ -50,6 +50,16 @@ pub(crate) fn of(store: &Store) -> Option<Arc<Managed>> {
     store.wrapper()?.downcast().ok()
 }
 
+/// Whether the same decides the commits of both stores' tables: a version that was read through one
+/// of them is one of the other's, if they have the same location.
+pub fn decide_alike(one: &Store, other: &Store) -> bool {
+    match (of(one), of(other)) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.name() == other.name(),
+        _ => false,
+    }
+}
+
 /// What decides the commits of the table in this store.
 pub(crate) fn authority(store: &Store) -> Authority {
     match of(store) {

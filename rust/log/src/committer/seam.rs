@@ -15,7 +15,8 @@ use deltaplane_store::async_trait;
 /// shown until `published` told of its version, or of a later one.
 #[async_trait]
 pub trait Committer: Send + Sync {
-    /// The catalog and the table as messages name them, without any credential.
+    /// The catalog and the table as messages name them, without any credential. Equal names mean the
+    /// same table of the same catalog.
     fn name(&self) -> String;
 
     /// Proposes a version, and waits for the decision. A proposal may be repeated: the same version

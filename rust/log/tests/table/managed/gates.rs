@@ -1,6 +1,7 @@
 //! What a catalog's table refuses: its location alone, the feature where no catalog is, maintenance
 //! that the catalog doesn't permit, checkpoints of unpublished versions (P007, P158).
 
+use deltaplane_log::committer::decide_alike;
 use deltaplane_log::{LayoutPlan, LayoutRequest, Tail, TailRequest, Tell, VacuumRequest, alter, vacuum};
 
 use super::*;
@@ -13,6 +14,7 @@ fn a_location_alone_is_refused_with_advice() {
         append(&store, "b").await;
         let location = Location::parse(root.to_str().unwrap()).unwrap();
         let plain = Store::open(&location, &Options::default()).unwrap();
+        assert!(!decide_alike(&store, &plain) && decide_alike(&store, &store.without_cache().unwrap()));
         let refusals = [
             Snapshot::open(&plain, None).await.err(),
             Snapshot::open(&plain, Some(0)).await.err(),
