@@ -5,6 +5,7 @@ mod checkpoint;
 mod checkpoint_writer;
 mod commands;
 mod commit;
+pub mod committer;
 mod environment;
 mod follow;
 mod history;

@@ -45,6 +45,8 @@ mod large;
 mod log_files;
 #[path = "table/made_of_rows.rs"]
 mod made_of_rows;
+#[path = "table/managed/mod.rs"]
+mod managed;
 #[path = "table/object_store.rs"]
 mod object_store;
 #[path = "table/own_commits.rs"]

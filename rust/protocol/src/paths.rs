@@ -11,6 +11,8 @@ use crate::{Error, Result};
 pub const LOG_DIR: &str = "_delta_log";
 /// The folder of the sidecars below the log.
 pub const SIDECAR_DIR: &str = "_sidecars";
+/// The folder of staged commits below the log, which only tables of catalogs have (P014).
+pub const STAGED_DIR: &str = "_staged_commits";
 /// The hint's name in the log folder.
 pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
 /// The folder of the files of changed rows below the table root (P131).
@@ -114,6 +116,24 @@ pub fn uuid_checkpoint(version: u64, uuid: &str) -> String {
 /// Key of a sidecar by its bare name, relative to the table root.
 pub fn sidecar(name: &str) -> String {
     format!("{LOG_DIR}/{SIDECAR_DIR}/{name}")
+}
+
+/// Bare name of a staged commit of this version.
+pub fn staged_name(version: u64, uuid: &str) -> String {
+    format!("{version:020}.{uuid}.json")
+}
+
+/// The version of a staged commit by its bare name; `None` for any other name.
+pub fn staged_version(name: &str) -> Option<u64> {
+    let (version, rest) = name.split_once('.')?;
+    let uuid = rest.strip_suffix(".json")?;
+    let is_uuid = uuid.len() == 36 && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    is_uuid.then(|| version_digits(version)).flatten()
+}
+
+/// Key of a staged commit by its bare name, relative to the table root.
+pub fn staged_commit(name: &str) -> String {
+    format!("{LOG_DIR}/{STAGED_DIR}/{name}")
 }
 
 /// Key of a log compaction of these versions, both inclusive, relative to the table root.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::actions::{Metadata, Protocol};
+use crate::features::catalog_managed::Authority;
 use crate::features::{self, View, column_mapping};
 use crate::mapping::Mapping;
 use crate::properties::Properties;
@@ -25,10 +26,11 @@ impl TableState {
         self.properties().v2_checkpoints && features::allows_v2_checkpoints(self.protocol())
     }
 
-    /// Checks the protocol first (P048), then the metadata (P032, P180), then whether this build
-    /// can read the table.
-    pub fn new(protocol: Protocol, metadata: Metadata) -> Result<Self> {
+    /// Checks the protocol first (P048), then what decides the table's commits (P158), then the
+    /// metadata (P032, P180), then whether this build can read the table.
+    pub fn new(protocol: Protocol, metadata: Metadata, authority: Authority) -> Result<Self> {
         features::check_readable_protocol(&protocol)?;
+        authority.check_read(&protocol)?;
         if metadata.format.provider != "parquet" {
             return Err(Error::unsupported_feature(format!(
                 "the table's data files are `{}`, Delta tables are `parquet` (P032)",

@@ -14,6 +14,7 @@ use deltaplane_operations::add_view::AddView;
 use deltaplane_operations::scan::bind_to;
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
 use deltaplane_protocol::expr::Expr;
+use deltaplane_protocol::features::catalog_managed::Authority;
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
@@ -167,7 +168,8 @@ impl Plan {
     /// # Errors
     /// `InvalidArgument` for a condition that names no column of the table.
     pub fn new(spec: &PlanSpec) -> Result<Self> {
-        let state = TableState::new(spec.protocol.clone(), spec.metadata.clone())?;
+        let authority = Authority::of_opened(&spec.protocol);
+        let state = TableState::new(spec.protocol.clone(), spec.metadata.clone(), authority)?;
         let pruner = match &spec.selection {
             Selection::All => None,
             Selection::Predicate(predicate) => bind_to(&state, Some(predicate))?.map(|(_, pruner)| pruner),

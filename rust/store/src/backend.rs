@@ -214,6 +214,10 @@ pub trait Backend: Send + Sync {
     fn behind(&self) -> Option<Arc<dyn Backend>> {
         None
     }
+    /// What a wrapper of [`Store::wrapped`](crate::Store::wrapped) shows to the crate that made it.
+    fn wrapper(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
 }
 
 /// The receiving end of one streaming write. The file is invisible before `finish`; dropping the

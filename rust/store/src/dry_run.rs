@@ -1,6 +1,7 @@
 //! Store for dry runs: reads from the store behind it and discards writes. `Store::dry_run` makes
 //! it.
 
+use std::any::Any;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +69,9 @@ impl Backend for DryRunStore {
     }
     fn keeps_data(&self) -> bool {
         self.0.keeps_data()
+    }
+    fn wrapper(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.0.wrapper()
     }
 }
 

@@ -2,6 +2,7 @@
 //! table and file to every error, gives forked children connections of their own, and resolves data
 //! file paths. All crates above use the store through it.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -124,6 +125,36 @@ impl Store {
             backend: Arc::new(DryRunStore(self.backend()?)),
             after_fork: Mutex::new(None),
         })))
+    }
+
+    /// The same table root with `wrap` around its bytes, also in forked children; shares the
+    /// connections. Stores of other locations, where data files may be, stay as they are.
+    pub fn wrapped(
+        &self,
+        wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static,
+    ) -> Result<Store> {
+        let (behind, root) = (Arc::clone(&self.0.opener), self.location().clone());
+        let backend = wrap(self.backend()?);
+        let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
+            let opened = behind(location, options)?;
+            Ok(match location.as_str() == root.as_str() {
+                true => wrap(opened),
+                false => opened,
+            })
+        });
+        Ok(Store(Arc::new(Inner {
+            location: self.location().clone(),
+            options: self.options().clone(),
+            opener,
+            pid: process::id(),
+            backend,
+            after_fork: Mutex::new(None),
+        })))
+    }
+
+    /// What the wrapper around this store shows to the crate that made it; `None` without one.
+    pub fn wrapper(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.backend().ok()?.wrapper()
     }
 
     /// The table root.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use crate::book::{FileKey, Version, vector_id};
+use crate::catalog::content;
 use crate::world::World;
 
 /// What a checkpoint's file holds.
@@ -166,6 +167,10 @@ pub fn rebuildable(world: &World, newest: u64) -> BTreeSet<u64> {
             }
             _ => {}
         }
+    }
+    if let Some(catalog) = &world.catalog {
+        let there = catalog.held.values().filter(|c| content(world, &c.content).is_some());
+        commits.extend(there.map(|c| c.version));
     }
     let mut out = BTreeSet::new();
     let mut sound = false;

@@ -11,8 +11,10 @@
 
 mod actors;
 mod book;
+mod catalog;
 mod chance;
 mod checkpoints;
+mod judge;
 mod model;
 mod planted;
 mod report;

@@ -58,11 +58,21 @@ pub enum Bug {
     /// A writer that lost marks its rows again on the vector that it read, and forgets the rows of
     /// the winner's.
     WinnersVectorForgotten,
+    /// A catalog ratifies a version again.
+    CatalogRatifiesTwice,
+    /// A catalog's answer is one version behind.
+    CatalogTailLags,
+    /// A catalog forgets a commit before it is published.
+    CatalogForgetsEarly,
+    /// A publisher publishes the newest version before the others.
+    PublishedOutOfOrder,
+    /// A lost answer of the catalog is taken for a refusal.
+    UnknownTakenForRefused,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 18] = [
+    pub const ALL: [Bug; 23] = [
         Bug::PutOverwrites,
         Bug::TakenSaysCreated,
         Bug::CommitsWithoutId,
@@ -81,7 +91,24 @@ impl Bug {
         Bug::CommitsTorn,
         Bug::SleeperTrusted,
         Bug::WinnersVectorForgotten,
+        Bug::CatalogRatifiesTwice,
+        Bug::CatalogTailLags,
+        Bug::CatalogForgetsEarly,
+        Bug::PublishedOutOfOrder,
+        Bug::UnknownTakenForRefused,
     ];
+
+    /// Whether only tables of catalogs can have it.
+    pub fn is_of_catalogs(self) -> bool {
+        matches!(
+            self,
+            Bug::CatalogRatifiesTwice
+                | Bug::CatalogTailLags
+                | Bug::CatalogForgetsEarly
+                | Bug::PublishedOutOfOrder
+                | Bug::UnknownTakenForRefused
+        )
+    }
 
     /// The bug of this name.
     pub fn named(name: &str) -> Option<Bug> {

@@ -15,6 +15,8 @@ pub enum Role {
     Checkpointer,
     /// Deletes what the log no longer promises.
     Cleaner,
+    /// Publishes commits of a catalog's table.
+    Publisher,
 }
 
 /// The settings of one schedule.
@@ -34,10 +36,21 @@ pub struct Scenario {
     pub shared_application: bool,
     /// Whether the table is there before the actors begin.
     pub begun: bool,
+    /// The catalog that decides the table's commits, if one does.
+    pub catalog: Option<CatalogScenario>,
     /// Properties of the table.
     pub properties: Vec<(&'static str, String)>,
     /// The bug that is planted in this schedule.
     pub bug: Option<Bug>,
+}
+
+/// The settings of a catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogScenario {
+    /// The largest inline commit.
+    pub inline_bytes: u64,
+    /// How many unpublished commits it holds.
+    pub most_held: usize,
 }
 
 /// How long tombstones and old versions are kept in simulations, as the tables' properties say.
@@ -74,6 +87,17 @@ impl Scenario {
         if chance.happens(200) {
             properties.push(("delta.enableInCommitTimestamps", "true".to_owned()));
         }
+        let managed = match bug {
+            Some(bug) => bug.is_of_catalogs(),
+            None => chance.happens(400),
+        };
+        let catalog = managed.then(|| CatalogScenario {
+            inline_bytes: chance.one(&[0, 0, 700, 1 << 20]),
+            most_held: chance.one(&[1, 2, 10]),
+        });
+        if managed {
+            actors.push((Role::Publisher, 3));
+        }
         Scenario {
             actors,
             failures: chance.one(&[0, 10, 30, 80]),
@@ -85,7 +109,8 @@ impl Scenario {
             },
             page: chance.one(&[1, 3, 1000]),
             shared_application: chance.happens(300),
-            begun: !chance.happens(120),
+            begun: !chance.happens(120) || managed,
+            catalog,
             properties,
             bug,
         }

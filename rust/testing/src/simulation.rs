@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 
 use deltaplane_error::Result;
 use deltaplane_log::{Snapshot, create_table};
-use deltaplane_store::PutOutcome;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -15,10 +14,12 @@ use tokio::task::{JoinHandle, yield_now};
 
 use crate::actors::{Context, act, compare, schema};
 use crate::book::{Book, Fate, Operation, SharedBook, read};
+use crate::catalog::Catalog;
 use crate::chance::Chance;
-use crate::checkpoints::{check, log_file, rebuildable};
+use crate::checkpoints::{log_file, rebuildable};
+use crate::judge::judge;
 use crate::planted::Bug;
-use crate::scenario::{RETENTION_MS, Role, Scenario};
+use crate::scenario::{Role, Scenario};
 use crate::store::{ACTOR, open, with_simulated_environment};
 use crate::world::{Answer, Call, Pending, Shared, Who, World, lock, unavailable};
 
@@ -54,7 +55,13 @@ pub struct Outcome {
 pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
     let mut chance = Chance::new(seed);
     let scenario = Arc::new(Scenario::draw(&mut chance, bug));
-    let world = World::new(BEGIN_MS, scenario.page, chance.branch());
+    let mut world = World::new(BEGIN_MS, scenario.page, chance.branch());
+    world.catalog = scenario.catalog.map(|catalog| Catalog {
+        inline_bytes: catalog.inline_bytes,
+        most_held: catalog.most_held,
+        bug,
+        ..Catalog::default()
+    });
     let world: Shared = Arc::new(Mutex::new(world));
     let _environment = with_simulated_environment(&world);
     let mut simulation = Simulation {
@@ -342,8 +349,8 @@ impl Simulation {
             };
         }
         // Commits are where failures matter most.
-        let is_commit =
-            matches!(&pending.call, Call::PutIfAbsent(key, _) if matches!(log_file(key), Some((_, "json"))));
+        let is_commit = matches!(&pending.call, Call::PutIfAbsent(key, _) if matches!(log_file(key), Some((_, "json"))))
+            || matches!(&pending.call, Call::Propose(_));
         let failures = if is_commit {
             self.scenario.failures * 4
         } else {
@@ -353,7 +360,7 @@ impl Simulation {
             return Treatment::Served;
         }
         match (&pending.call, changes) {
-            (Call::PutIfAbsent(..), _) => {
+            (Call::PutIfAbsent(..) | Call::Propose(_), _) => {
                 self.chance
                     .one(&[Treatment::Lost, Treatment::Unclear, Treatment::Late, Treatment::Doubled])
             }
@@ -444,7 +451,7 @@ impl Simulation {
         let answer = world.serve(call);
         let mut book = read(&self.book);
         let judged = match call {
-            Call::Put(..) | Call::PutIfAbsent(..) | Call::Delete(_) => judge(&mut world, &mut book, call, &answer),
+            call if call.changes() => judge(&mut world, &mut book, call, &answer),
             _ => Ok(()),
         };
         if let Err(what) = judged {
@@ -494,11 +501,15 @@ impl Simulation {
         let versions = newest.map(|n| rebuildable(&lock(&self.world), n)).unwrap_or_default();
         let oldest = versions.iter().next().copied();
         let wanted: Vec<Option<u64>> = newest.map(|_| [None, oldest].into()).unwrap_or_default();
+        let is_managed = self.scenario.catalog.is_some();
         let task = tokio::spawn(ACTOR.scope(usize::MAX, async move {
             for version in wanted {
                 if let Some(wrong) = look(&store, version, &book).await {
                     read(&book).accuse(wrong);
                 }
+            }
+            if is_managed && let Err(e) = publish_all(&store).await {
+                read(&book).accuse(format!("at the end the newest version can't be published: {e}"));
             }
         }));
         self.serve_all(&task).await;
@@ -508,6 +519,10 @@ impl Simulation {
         }
         self.out.violation = book.wrong.clone();
     }
+}
+
+async fn publish_all(store: &deltaplane_store::Store) -> Result<u64> {
+    Snapshot::open(store, None).await?.publish().await
 }
 
 async fn look(store: &deltaplane_store::Store, version: Option<u64>, book: &SharedBook) -> Option<String> {
@@ -525,66 +540,4 @@ async fn look(store: &deltaplane_store::Store, version: Option<u64>, book: &Shar
         Ok(difference) => difference,
         Err(e) => Some(format!("at the end version {} can't be read: {e}", snapshot.version())),
     }
-}
-
-/// What must hold after a change of the store.
-fn judge(world: &mut World, book: &mut Book, call: &Call, answer: &Result<Answer>) -> std::result::Result<(), String> {
-    match call {
-        Call::Put(key, _) | Call::PutIfAbsent(key, _) => {
-            if matches!(answer, Ok(Answer::Put(PutOutcome::Exists))) {
-                return Ok(());
-            }
-            judge_written(world, book, key)
-        }
-        Call::Delete(key) => judge_deleted(world, book, key),
-        _ => Ok(()),
-    }
-}
-
-fn judge_written(world: &mut World, book: &mut Book, key: &str) -> std::result::Result<(), String> {
-    let object = &world.objects[key];
-    match log_file(key) {
-        Some((version, "json")) => {
-            book.learn_vectors(&object.bytes, |path| world.objects.get(path).map(|o| o.bytes.clone()))?;
-            book.commit(version, &object.bytes, world.now_ms)
-        }
-        Some((version, "checkpoint")) => match book.versions.get(version as usize) {
-            Some(model) => {
-                let sidecars = check(world, key, model, RETENTION_MS)?;
-                world.checkpoints.insert(key.to_owned(), sidecars);
-                Ok(())
-            }
-            None => Err(format!("{key} is of a version that isn't there")),
-        },
-        _ if key == "_delta_log/_last_checkpoint" => judge_hint(world, &object.bytes),
-        _ => Ok(()),
-    }
-}
-
-/// P013: a hint is written when its checkpoint is there. Clean-up may have deleted an old one
-/// since.
-fn judge_hint(world: &World, bytes: &[u8]) -> std::result::Result<(), String> {
-    let hint: Value = serde_json::from_slice(bytes).map_err(|e| format!("the hint is no JSON: {e}"))?;
-    let version = hint["version"].as_u64().ok_or("the hint names no version")?;
-    let files = world.objects.keys().filter_map(|k| log_file(k));
-    let mut checkpoints = files.filter(|(_, kind)| *kind == "checkpoint").map(|(v, _)| v);
-    match checkpoints.any(|v| v >= version) {
-        true => Ok(()),
-        false => Err(format!("the hint names version {version}, which has no checkpoint")),
-    }
-}
-
-/// A version that was the newest at some time since the retention began can be rebuilt.
-fn judge_deleted(world: &World, book: &Book, key: &str) -> std::result::Result<(), String> {
-    let Some(newest) = book.newest() else { return Ok(()) };
-    let cutoff = world.now_ms - RETENTION_MS;
-    let rebuildable = rebuildable(world, newest);
-    for version in 0..=newest {
-        let replaced = book.versions.get(version as usize + 1).map(|next| next.time_ms);
-        let promised = replaced.is_none_or(|moment| moment > cutoff);
-        if promised && !rebuildable.contains(&version) {
-            return Err(format!("version {version} can't be rebuilt since {key} was deleted"));
-        }
-    }
-    Ok(())
 }

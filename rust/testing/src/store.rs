@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::committer::managed;
 use deltaplane_log::{Environment, EnvironmentGuard, with_environment};
 use deltaplane_store::{Backend, Listing, Location, ObjectInfo, Options, ProbeResult, PutOutcome, Sink, Store};
 use futures::channel::oneshot;
@@ -18,6 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+use crate::catalog::SimCommitter;
 use crate::planted::{Bug, Faulty};
 use crate::world::{Answer, Call, Pending, Shared, Who, lock};
 
@@ -46,7 +48,12 @@ pub fn open(world: &Shared, who: Who, bug: Option<Bug>) -> Store {
             Some(bug) => Arc::new(Faulty::new(Arc::new(backend.clone()), bug)),
         })
     };
-    Store::open_with(&location, &Options::default(), Arc::new(opener)).expect("a store")
+    let plain = Store::open_with(&location, &Options::default(), Arc::new(opener)).expect("a store");
+    let is_managed = lock(world).catalog.is_some();
+    match is_managed {
+        true => managed(&plain, Arc::new(SimCommitter::new(world, who)), None).expect("a store"),
+        false => plain,
+    }
 }
 
 impl SimStore {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::committer::{LogTail, Proposal};
 use deltaplane_store::{ObjectInfo, PutOutcome};
 use futures::channel::oneshot;
 
+use crate::catalog::{Catalog, Decided};
 use crate::chance::Chance;
 
 /// Who calls: every start of an actor gets its own number.
@@ -52,6 +54,12 @@ pub enum Call {
     PutIfAbsent(String, Bytes),
     /// Deletes.
     Delete(String),
+    /// Proposes a commit to the catalog.
+    Propose(Box<Proposal>),
+    /// The catalog's newest commits from a version on.
+    LogTail(u64),
+    /// Tells the catalog what is published.
+    TellPublished(u64),
     /// Waits until the scheduler thinks that it was long enough.
     Sleep,
 }
@@ -59,7 +67,10 @@ pub enum Call {
 impl Call {
     /// Whether the store is another one after it.
     pub fn changes(&self) -> bool {
-        matches!(self, Call::Put(..) | Call::PutIfAbsent(..) | Call::Delete(_))
+        matches!(
+            self,
+            Call::Put(..) | Call::PutIfAbsent(..) | Call::Delete(_) | Call::Propose(_) | Call::TellPublished(_)
+        )
     }
 
     /// For traces.
@@ -77,6 +88,9 @@ impl Call {
             Call::Put(key, bytes) => format!("put {} ({} bytes)", short(key), bytes.len()),
             Call::PutIfAbsent(key, bytes) => format!("put-if-absent {} ({} bytes)", short(key), bytes.len()),
             Call::Delete(key) => format!("delete {}", short(key)),
+            Call::Propose(proposal) => format!("propose {}", proposal.version),
+            Call::LogTail(from) => format!("log tail from {from}"),
+            Call::TellPublished(version) => format!("tell that {version} is published"),
             Call::Sleep => "wake".to_owned(),
         }
     }
@@ -93,6 +107,10 @@ pub enum Answer {
     Info(ObjectInfo),
     /// Of a put-if-absent.
     Put(PutOutcome),
+    /// Of a proposal.
+    Decided(Decided),
+    /// The catalog's newest commits.
+    Tail(LogTail),
     /// Nothing else to say.
     Done,
 }
@@ -129,6 +147,8 @@ pub struct World {
     pub failures: BTreeMap<Who, u64>,
     /// Checkpoints that were found right, with the sidecars that they name.
     pub checkpoints: BTreeMap<String, Vec<String>>,
+    /// The catalog that decides the table's commits, if one does.
+    pub catalog: Option<Catalog>,
     /// How often the clock jumped by days.
     pub jumps: u64,
     /// Ids and pauses.
@@ -162,6 +182,7 @@ impl World {
             page,
             failures: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
+            catalog: None,
             jumps: 0,
             chance,
         }
@@ -194,8 +215,19 @@ impl World {
                 self.objects.remove(key);
                 Ok(Answer::Done)
             }
+            Call::Propose(proposal) => Ok(Answer::Decided(self.catalog()?.decide(proposal))),
+            Call::LogTail(from) => Ok(Answer::Tail(self.catalog()?.tail(*from))),
+            Call::TellPublished(version) => {
+                self.catalog()?.forget(*version);
+                Ok(Answer::Done)
+            }
             Call::Sleep => Ok(Answer::Done),
         }
+    }
+
+    fn catalog(&mut self) -> Result<&mut Catalog> {
+        let catalog = self.catalog.as_mut();
+        catalog.ok_or_else(|| Error::internal("the simulated table has no catalog"))
     }
 
     fn write(&mut self, key: &str, bytes: &Bytes) {

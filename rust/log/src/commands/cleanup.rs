@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use crate::checkpoint::reader::CheckpointReader;
 use crate::commit::reader::is_damage;
+use crate::committer::{Maintenance, check_permitted, delete_staged};
 use crate::listing::{list_where_old, listed};
 use crate::{Snapshot, now_ms};
 
@@ -49,6 +50,7 @@ impl Snapshot {
     pub(crate) async fn truncate_log(&self, now: i64, cutoff: i64) -> Result<CleanupReport> {
         self.state().check_write()?;
         self.state().check_properties()?;
+        check_permitted(self.store(), Maintenance::LogCleanup)?;
         let names = list_where_old(self.store(), cutoff).await?;
         let Some(retained) = self.oldest_kept(&names, cutoff).await? else {
             return Ok(CleanupReport::default());
@@ -71,7 +73,7 @@ impl Snapshot {
         let remaining: Vec<LogName> = names.iter().filter(|n| !old.contains(n)).cloned().collect();
         let report = CleanupReport {
             kept_from: Some(retained.version),
-            log_files: old.len() as u64,
+            log_files: old.len() as u64 + delete_staged(self.store(), retained.version).await?,
             sidecars: delete_sidecars(&self.store().without_cache()?, &remaining, midnight(now - DAY_MS)).await?,
         };
         info!(table = %self.store().location(), kept_from = retained.version, files = report.log_files, sidecars = report.sidecars, "cleaned up the log");

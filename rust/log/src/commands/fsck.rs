@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::commands::vacuum::candidates::listed;
 use crate::commands::vacuum::partition_names;
 use crate::commands::vacuum::retained::{RetainedFiles, hash, vector_path};
+use crate::committer::orphans;
 use crate::progress::Tell;
 use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::write::request::CommitRequest;
@@ -81,6 +82,7 @@ impl Snapshot {
             }
         }
         there.sort();
+        findings.extend(staging_findings(&store, cutoff).await?);
         let (mut count, mut size) = (0i64, 0i64);
         let mut batches = self.plan(None, PlanColumns::Files);
         while let Some(batch) = batches.try_next().await? {
@@ -198,6 +200,20 @@ impl Snapshot {
         }
         Ok(missing)
     }
+}
+
+/// Staged commits that no version needs any more (P014, P158).
+async fn staging_findings(store: &Store, cutoff_ms: i64) -> Result<Vec<Finding>> {
+    let orphans = orphans(store, cutoff_ms).await?;
+    let finding = |o: ObjectInfo| Finding {
+        kind: "orphan",
+        message: format!(
+            "{} bytes of a commit that was proposed to the table's catalog, and that no version needs: clean-up of the log deletes it with the versions before it",
+            o.size_bytes
+        ),
+        path: Some(o.key),
+    };
+    Ok(orphans.into_iter().map(finding).collect())
 }
 
 async fn data_finding(store: &Store, there: &There, path: &str, size: i64) -> Result<Option<Finding>> {

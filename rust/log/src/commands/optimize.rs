@@ -17,6 +17,7 @@ use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::committer::{Maintenance, check_permitted};
 use crate::environment::new_id;
 use crate::history::as_other;
 use crate::transaction::{Committed, RowConflictResolver};
@@ -101,6 +102,7 @@ impl LayoutPlan {
     /// table; `UnsupportedExpression` for a condition on other columns than partition columns; as
     /// [`Rewrite::plan`].
     pub async fn plan(base: &Snapshot, request: LayoutRequest) -> Result<Self> {
+        check_permitted(base.store(), Maintenance::Optimize)?;
         let planned = Self::find(base, request).await;
         planned.map_err(|e| e.with_table(base.store().location().as_str()))
     }

@@ -24,6 +24,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::commit::reader::Commit;
+use crate::committer::authority;
 use crate::follow::ahead::{Ahead, Passed};
 use crate::follow::columns::TrackedColumns;
 use crate::follow::offset::{TailLimits, TailOffset, Taken, place};
@@ -125,7 +126,11 @@ impl Tail {
         let reading = match &request.columns {
             None => newest.clone(),
             Some(previous) if previous.metadata.id != newest.state().metadata().id => return Err(replaced()),
-            Some(previous) => newest.showing(TableState::new(previous.protocol.clone(), previous.metadata.clone())?),
+            Some(previous) => newest.showing(TableState::new(
+                previous.protocol.clone(),
+                previous.metadata.clone(),
+                authority(store),
+            )?),
         };
         Ok(Tail {
             store: store.clone(),

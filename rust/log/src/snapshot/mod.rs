@@ -36,6 +36,7 @@ use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
 use crate::commit::batches;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
+use crate::committer;
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
 use crate::snapshot::checksum::KnownChecksum;
@@ -220,7 +221,10 @@ impl Snapshot {
         if self.inner.store.is_local() {
             return self.updated_by(listing.await?, None, listed_ms).await;
         }
-        let (names, text, settled) = futures::join!(listing, self.next_text(), self.settled());
+        // A catalog that tells the newest version needn't be asked for the next one beside it.
+        let managed = committer::of(&self.inner.store).is_some();
+        let next_text = async { if managed { None } else { self.next_text().await } };
+        let (names, text, settled) = futures::join!(listing, next_text, self.settled());
         settled
             .as_ref()
             .unwrap_or(self)
@@ -398,7 +402,8 @@ impl Snapshot {
         let old = &self.inner.state;
         let protocol = protocol.unwrap_or_else(|| old.protocol()).clone();
         let metadata = metadata.unwrap_or_else(|| old.metadata()).clone();
-        Ok(Arc::new(TableState::new(protocol, metadata)?))
+        let authority = committer::authority(&self.inner.store);
+        Ok(Arc::new(TableState::new(protocol, metadata, authority)?))
     }
 
     /// The version.

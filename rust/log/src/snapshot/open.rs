@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use crate::checkpoint::reader::CheckpointReader;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
+use crate::committer::{self, authority, with_one_answer};
 use crate::listing::last_checkpoint;
 use crate::listing::list_from;
 use crate::now_ms;
@@ -39,7 +40,11 @@ impl Snapshot {
         let mut listings = 1;
         loop {
             let listed_ms = now_ms();
-            match Self::load_listed(store, version, lines).await {
+            let loaded = match committer::of(store) {
+                None => Self::load_listed(store, version, lines).await,
+                Some(managed) => Box::pin(with_one_answer(managed, Self::load_listed(store, version, lines))).await,
+            };
+            match loaded {
                 // A clean-up deleted files between the listing and the reading: a newer checkpoint
                 // replaces them.
                 Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
@@ -137,7 +142,7 @@ impl Snapshot {
         };
         let state = match state {
             Some(state) => Ok(state),
-            None => read_state(&reader, &commits).await,
+            None => read_state(store, &reader, &commits).await,
         };
         match state.map_err(|e| e.with_version(segment.version)) {
             Err(e) if e.kind() == Kind::CorruptFile => Ok(Err(e)),
@@ -155,7 +160,7 @@ impl Snapshot {
     async fn from_commits(store: &Store, names: &[LogName], version: Option<u64>, lines: FileLines) -> Result<Self> {
         let segment = LogSegment::build(names, None, version)?;
         let commits = reader::read_segment(store, &segment, lines).await?;
-        let state = state_of(newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
+        let state = state_of(store, newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
     }
 
@@ -163,7 +168,7 @@ impl Snapshot {
     pub(super) fn of_first(store: &Store, name: LogName, commit: Arc<Commit>) -> Result<Self> {
         let (opened_ms, commits) = (now_ms(), vec![commit]);
         let segment = LogSegment::build(&[name], None, None)?;
-        let state = state_of(newest_state(&commits), Vec::new())?;
+        let state = state_of(store, newest_state(&commits), Vec::new())?;
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)).newest_until(opened_ms))
     }
 
@@ -293,7 +298,7 @@ async fn state_beside_checkpoint(
 ) -> Result<Option<TableState>> {
     let (protocol, metadata) = newest_state(commits);
     if protocol.is_some() && metadata.is_some() {
-        return state_of((protocol, metadata), Vec::new()).map(Some);
+        return state_of(store, (protocol, metadata), Vec::new()).map(Some);
     }
     let sum = match (&segment.checksum, read_ahead) {
         (Some(name), Some(sum)) => checksum::sound(sum?, name, commits),
@@ -304,7 +309,7 @@ async fn state_beside_checkpoint(
         protocol.cloned().unwrap_or(sum.protocol),
         metadata.cloned().unwrap_or(sum.metadata),
     );
-    match TableState::new(p, m) {
+    match TableState::new(p, m, authority(store)) {
         Ok(state) => Ok(Some(state)),
         Err(e) => {
             warn!(error = %e, "a version checksum gives no state, asking the checkpoint");
@@ -314,8 +319,8 @@ async fn state_beside_checkpoint(
 }
 
 /// Protocol and metadata, reading the checkpoint.
-async fn read_state(checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> Result<TableState> {
-    state_of(newest_state(commits), checkpoint.state_actions().await?)
+async fn read_state(store: &Store, checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> Result<TableState> {
+    state_of(store, newest_state(commits), checkpoint.state_actions().await?)
 }
 
 /// The checkpoint to be opened at the first read, if its kind is certain: from a known state and
@@ -341,7 +346,11 @@ fn may_have_sidecars(state: &TableState, commits: &[Arc<Commit>]) -> bool {
 }
 
 /// Protocol and metadata: the newest in the commits, otherwise those of the checkpoint.
-fn state_of(newest: (Option<&Protocol>, Option<&Metadata>), checkpoint: Vec<Action>) -> Result<TableState> {
+fn state_of(
+    store: &Store,
+    newest: (Option<&Protocol>, Option<&Metadata>),
+    checkpoint: Vec<Action>,
+) -> Result<TableState> {
     let (mut protocol, mut metadata) = (newest.0.cloned(), newest.1.cloned());
     for a in checkpoint {
         match a {
@@ -357,5 +366,5 @@ fn state_of(newest: (Option<&Protocol>, Option<&Metadata>), checkpoint: Vec<Acti
     };
     // The protocol comes first: it decides whether the rest can be understood (P047, P048).
     let protocol = protocol.ok_or_else(|| missing("protocol"))?;
-    TableState::new(protocol, metadata.ok_or_else(|| missing("metaData"))?)
+    TableState::new(protocol, metadata.ok_or_else(|| missing("metaData"))?, authority(store))
 }

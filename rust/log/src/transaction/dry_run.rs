@@ -70,9 +70,9 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
     if let Some((from, to)) = rebase.take_moved() {
         staged = staged.with_relocated_rows(from, to).await?;
     }
-    staged.check_all(newest.as_ref()).await?;
+    staged.check_all(store, newest.as_ref()).await?;
     let as_of = AsOf::now(newest.as_ref());
-    staged.actions(newest.as_ref(), &rebase, "", as_of).await?;
+    staged.actions(newest.as_ref(), &rebase, "dry run", as_of).await?;
     let added: HashSet<&str> = staged.adds.iter().map(|a| a.path.as_str()).collect();
     let removed: HashSet<&str> = staged.removes.iter().map(|r| r.path.as_str()).collect();
     let gone = staged.removes.iter().filter(|r| !added.contains(r.path.as_str()));

@@ -30,6 +30,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::committer::{self, Maintenance, publish_after_commit};
 use crate::environment::{new_id, sleep_up_to};
 use crate::listing::is_table;
 use crate::transaction::retained_files::{check_kept, first_kept};
@@ -259,9 +260,29 @@ impl Staged {
         Ok(())
     }
 
+    /// Refuses a commit that what decides the table's commits doesn't take, or doesn't permit
+    /// (P158).
+    fn check_authority(&self, store: &Store, base: Option<&Snapshot>) -> Result<()> {
+        let protocol = self.protocol.as_ref().or(base.map(|b| b.state().protocol()));
+        if let Some(protocol) = protocol {
+            committer::authority(store).check_commit(protocol)?;
+        }
+        let mut file_actions = self
+            .adds
+            .iter()
+            .map(|a| a.data_change)
+            .chain(self.removes.iter().map(|r| r.data_change));
+        let moves_rows = !self.adds.is_empty() && !self.removes.is_empty() && !file_actions.any(|changes| changes);
+        match moves_rows {
+            true => committer::check_permitted(store, Maintenance::Optimize),
+            false => Ok(()),
+        }
+    }
+
     /// As `check`, and checks the base's files: their meaning must not change.
-    pub(crate) async fn check_all(&self, base: Option<&Snapshot>) -> Result<()> {
+    pub(crate) async fn check_all(&self, store: &Store, base: Option<&Snapshot>) -> Result<()> {
         self.check(base)?;
+        self.check_authority(store, base)?;
         match base {
             Some(base) => check_kept(base, self.metadata.as_ref(), &self.adds, &self.removes).await,
             None => Ok(()),
@@ -470,7 +491,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
     let (mut attempt, mut attempted, mut draft) = (1, None::<Attempted>, PutDraft::default());
     while attempt <= most {
-        staged.check_all(base.as_ref()).await?;
+        staged.check_all(store, base.as_ref()).await?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
         // Version 0 is also free in a table whose first commits were cleaned up.
         let free = base.is_some() || !is_table(store).await?;
@@ -507,7 +528,9 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
                     }
                 };
                 let after = async {
-                    let (reloaded, sum) = futures::join!(reload(store, base.as_ref(), version, text), sum);
+                    let publishing = publish_after_commit(store, version);
+                    let (reloaded, sum, ()) =
+                        futures::join!(reload(store, base.as_ref(), version, text), sum, publishing);
                     let (snapshot, answered) = reloaded.map_err(|e| unread(version, e))?;
                     let snapshot = snapshot.own(base.as_ref(), put_ms);
                     let done = Done { attempt, answered };

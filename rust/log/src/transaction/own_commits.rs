@@ -12,6 +12,7 @@ use deltaplane_error::Result;
 use deltaplane_store::{Store, with_retry_limit};
 
 use crate::Snapshot;
+use crate::committer::decide_alike;
 use crate::transaction::{AFTER_COMMIT, Committed};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first.
@@ -79,11 +80,11 @@ impl SnapshotCache {
     }
 }
 
-/// Whether a snapshot is of the table at this location, opened with these options: another store
-/// may be behind others.
+/// Whether a snapshot is of the table at this location, opened with these options and by the same
+/// catalog, if any: another store may be behind others.
 fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
     let own = snapshot.store();
-    own.options() == store.options() && own.location().as_str() == store.location().as_str()
+    own.options() == store.options() && own.location().as_str() == store.location().as_str() && decide_alike(own, store)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use deltaplane_store::{PutDraft, Store};
 use futures::TryStreamExt;
 use tracing::warn;
 
+use crate::committer::{Maintenance, permits};
 use crate::{PlanColumns, Snapshot, checkpoint_writer};
 
 /// Which work is allowed.
@@ -102,9 +103,9 @@ pub(crate) async fn run(
         false => None,
     };
     let written = hint.is_some();
-    let wanted = hooks
-        .cleanup
-        .unwrap_or(written && new.state().properties().cleanup_enabled);
+    let wanted = hooks.cleanup.unwrap_or(
+        written && new.state().properties().cleanup_enabled && permits(new.store(), Maintenance::LogCleanup),
+    );
     let named = async {
         if let Some(hint) = &hint {
             checkpoint_writer::name_by_hint(new, hint).await;

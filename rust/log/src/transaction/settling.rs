@@ -8,6 +8,7 @@ use tracing::debug;
 
 use crate::Snapshot;
 use crate::checkpoint_writer;
+use crate::committer::publish_after_commit;
 use crate::snapshot::settling::Settling;
 use crate::transaction::post_commit::Ahead;
 use crate::transaction::{AFTER_COMMIT, Staged};
@@ -43,7 +44,8 @@ pub(crate) async fn settle_later(
     let (store, base, text) = (store.clone(), base.clone(), text.clone());
     // The next write and the next refresh wait for it.
     let task = run_in_background(with_retry_limit(AFTER_COMMIT, async move {
-        let (_, read) = futures::join!(ahead.put(&store, version), base.after_own(text));
+        let publishing = publish_after_commit(&store, version);
+        let (_, read, ()) = futures::join!(ahead.put(&store, version), base.after_own(text), publishing);
         settled(&base, sum, read, put_ms)
     }));
     Ok(unread.settling(Settling::new(async move { task.await.ok().flatten() })))

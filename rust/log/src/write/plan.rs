@@ -10,6 +10,7 @@ use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol};
 use deltaplane_protocol::bloom_filters;
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
+use deltaplane_protocol::features::catalog_managed::{self, Authority};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
     self, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping, iceberg_compat,
@@ -26,6 +27,7 @@ use deltaplane_protocol::zorder;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 
+use crate::committer::authority;
 use crate::environment::new_id;
 use crate::listing::is_missing_place;
 use crate::transaction::dry_run::{DryRun, dry_run};
@@ -250,6 +252,10 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     }
     request.commit.validate(&configuration)?;
     configuration.extend(stored);
+    let authority = authority(store);
+    if authority == Authority::Catalog {
+        catalog_managed::ask(&mut asked, &mut configuration);
+    }
     let mapping = Mapping::of(&configuration)?;
     check_new_schema(
         &schema,
@@ -286,6 +292,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     }
     let protocol = features::protocol_with(None, view, &asked)?;
     features::check_write(&protocol, view)?;
+    authority.check_commit(&protocol)?;
     change_data_feed::check_columns(None, view)?;
     let mut rules = row_rules(view, &request)?;
     rules.only.clone_from(&request.first_rows_meet);
@@ -479,6 +486,7 @@ async fn existing_table(
         true => {
             let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;
             features::check_write(&p, view)?;
+            authority(store).check_commit(&p)?;
             (p != *base.state().protocol()).then_some(p)
         }
         false => None,

@@ -10,7 +10,7 @@ use super::{Kind, TableFeature};
 use crate::actions::{CommitInfo, Metadata};
 use crate::{Error, Result};
 
-const ENABLED: &str = "delta.enableInCommitTimestamps";
+pub(super) const ENABLED: &str = "delta.enableInCommitTimestamps";
 const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
 const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
 

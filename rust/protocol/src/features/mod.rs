@@ -2,6 +2,7 @@
 //! read in loops. The only place with feature names.
 
 mod append_only;
+pub mod catalog_managed;
 pub mod change_data_feed;
 mod check_constraints;
 pub mod checkpoint_protection;
@@ -147,6 +148,7 @@ static NATIVE: &[&TableFeature] = &[
     &iceberg_compat::FEATURE_V3,
     &materialize_partition_columns::FEATURE,
     &in_commit_timestamp::FEATURE,
+    &catalog_managed::FEATURE,
     &row_tracking::FEATURE,
     &clustering::FEATURE,
     &checkpoint_protection::FEATURE,

@@ -3,31 +3,26 @@
 
 use super::{Kind, Refusal, TableFeature, View, never};
 
-fn missing(_: View<'_>) -> Refusal {
-    Some("which this version doesn't support".to_owned())
-}
-
-const fn reader_writer(name: &'static str, wanted: fn(View<'_>) -> bool) -> TableFeature {
-    TableFeature {
-        wanted,
-        refuse_read: missing,
-        refuse_write: missing,
-        ..TableFeature::new(name, Kind::ReaderWriter)
-    }
+/// Of the forerunners of catalogManaged.
+fn superseded(_: View<'_>) -> Refusal {
+    Some("which this version doesn't support, because catalogManaged replaced it".to_owned())
 }
 
 const fn writer(name: &'static str, requires: &'static [&'static str], wanted: fn(View<'_>) -> bool) -> TableFeature {
     TableFeature {
         requires,
         wanted,
-        refuse_write: missing,
+        refuse_write: superseded,
         ..TableFeature::new(name, Kind::Writer)
     }
 }
 
 pub(super) static FEATURES: &[TableFeature] = &[
-    reader_writer("catalogManaged", never),
-    reader_writer("catalogOwned-preview", never),
+    TableFeature {
+        refuse_read: superseded,
+        refuse_write: superseded,
+        ..TableFeature::new("catalogOwned-preview", Kind::ReaderWriter)
+    },
     writer(
         "coordinatedCommits-preview",
         &["inCommitTimestamp", "vacuumProtocolCheck"],

@@ -1,9 +1,10 @@
-//! Who works on the simulated table: writers, readers, checkpointers and cleaners, all of them the
+//! Who works on the simulated table: writers, readers, checkpointers, cleaners and publishers, all of them the
 //! product's own code.
 
 mod checkpointer;
 mod cleaner;
 mod files;
+mod publisher;
 mod reader;
 mod writer;
 mod wrong;
@@ -121,6 +122,7 @@ pub async fn act(context: Context) {
         Role::Reader => reader::act(context).await,
         Role::Checkpointer => checkpointer::act(context).await,
         Role::Cleaner => cleaner::act(context).await,
+        Role::Publisher => publisher::act(context).await,
     }
 }
 

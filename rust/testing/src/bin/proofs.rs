@@ -182,6 +182,7 @@ fn simulation_report(
         claims: [
             "Three writers, readers, checkpointers and cleaners run the product's own code over a simulated store that loses, doubles and delays writes, leaves their outcome open, fails reads and lists page by page, while actors crash between any two calls and days pass.",
             "After every step: versions are contiguous and never change; no acknowledged commit is lost; none that was reported as failed is visible, unless the store's failure was reported, which leaves it open; the history is serial; an application's version is done once; a checkpoint is what the replay of all commits is; the hint follows its checkpoint; every version within its retention can be rebuilt; readers see whole versions, the newest one at least.",
+            "In two of five schedules a catalog decides the commits, whose calls are lost, doubled, delayed and left open too: each version is ratified once, after its predecessor and with its content, published in order by anybody, and checkpointed only then.",
             "Every schedule is reproducible from its seed, step by step.",
             "Transactions may pause for days while the log is cleaned up. Assumption: no single request takes longer than the log's retention.",
         ]

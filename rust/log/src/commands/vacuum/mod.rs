@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::committer::{Maintenance, check_permitted};
 use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
 use crate::write::request::CommitRequest;
@@ -142,6 +143,9 @@ async fn run(
     delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<Vacuumed> {
+    if !request.dry_run {
+        check_permitted(store, Maintenance::Vacuum)?;
+    }
     let looks_by_log = request.lite && inventory.is_none();
     let listing = async {
         match request.lite || inventory.is_some() {

@@ -12,13 +12,16 @@ use crate::features::{TableFeature, View, all};
 use crate::mapping;
 use crate::schema::{Field, Primitive, StructType};
 
-/// Whether this build reads tables that use the feature.
+/// Whether this build reads tables that use the feature. Its public interfaces open no catalog yet.
 pub fn reads(f: &TableFeature) -> bool {
-    with(everything(), switches(), |v| (f.refuse_read)(v).is_none())
+    !f.needs_catalog && with(everything(), switches(), |v| (f.refuse_read)(v).is_none())
 }
 
 /// Whether this build writes tables that use the feature.
 pub fn writes(f: &TableFeature) -> bool {
+    if f.needs_catalog {
+        return false;
+    }
     let fine = |v: View<'_>| (f.refuse_read)(v).is_none() && (f.refuse_write)(v).is_none();
     with(everything(), switches(), fine) || alone(f, |v| (f.wanted)(v) && fine(v))
 }

@@ -1,0 +1,99 @@
+//! What decides the commits of a table (P158). The file system does so by put-if-absent: then a
+//! table's store is all there is. For a table of a catalog, [`managed`] wraps the store: its log
+//! shows the catalog's commits in the place of files, and a put of a commit is a proposal. So no
+//! reader or writer of the log has another way to it.
+
+mod known;
+mod log_store;
+mod opening;
+mod propose;
+mod publish;
+mod seam;
+mod staging;
+
+use std::sync::{Arc, Mutex};
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::features::catalog_managed::Authority;
+use deltaplane_store::Store;
+
+pub use seam::{Committer, Content, Decision, LogTail, Maintenance, Proposal, Ratified, StagedFile};
+
+pub(crate) use opening::with_one_answer;
+pub(crate) use publish::publish_after_commit;
+pub(crate) use staging::{delete_staged, orphans};
+
+use known::Known;
+use log_store::{LogStore, Managed};
+
+/// The store of a table whose commits this committer decides. `tail` is the catalog's answer that
+/// named the table, if it had the newest commits: the next opening then asks nothing more.
+///
+/// # Errors
+/// `CorruptLog` if the catalog's answer contradicts itself.
+pub fn managed(store: &Store, committer: Arc<dyn Committer>, tail: Option<LogTail>) -> Result<Store> {
+    let mut known = Known::default();
+    if let Some(tail) = &tail {
+        known
+            .learn(0, tail.clone())
+            .map_err(|e| at_catalog(committer.as_ref(), &e))?;
+    }
+    let first = Arc::new(Mutex::new(tail));
+    store.wrapped(move |behind| {
+        let managed = Managed::new(behind, Arc::clone(&committer), known.clone(), Arc::clone(&first));
+        Arc::new(LogStore::new(managed))
+    })
+}
+
+/// The wrapper of a catalog's table; `None` for every other table.
+pub(crate) fn of(store: &Store) -> Option<Arc<Managed>> {
+    store.wrapper()?.downcast().ok()
+}
+
+/// Whether the same decides the commits of both stores' tables: a version that was read through one
+/// of them is one of the other's, if they have the same location.
+pub fn decide_alike(one: &Store, other: &Store) -> bool {
+    match (of(one), of(other)) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.name() == other.name(),
+        _ => false,
+    }
+}
+
+/// What decides the commits of the table in this store.
+pub(crate) fn authority(store: &Store) -> Authority {
+    match of(store) {
+        Some(_) => Authority::Catalog,
+        None => Authority::FileSystem,
+    }
+}
+
+/// Whether this client may do such work.
+pub(crate) fn permits(store: &Store, work: Maintenance) -> bool {
+    of(store).is_none_or(|managed| managed.permits(work))
+}
+
+/// Refuses work that the table's catalog doesn't permit (P158).
+pub(crate) fn check_permitted(store: &Store, work: Maintenance) -> Result<()> {
+    match of(store) {
+        Some(managed) if !managed.permits(work) => Err(Error::unsupported_feature(format!(
+            "{} doesn't permit its clients {}: the catalog does this work itself, or has to be set to permit it",
+            managed.name(),
+            match work {
+                Maintenance::LogCleanup => "to clean up the table's log",
+                Maintenance::Vacuum => "to VACUUM the table",
+                Maintenance::Optimize => "to rewrite the table's files (OPTIMIZE, REORG)",
+            }
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The catalog's name added to an error of it.
+fn at_catalog(committer: &dyn Committer, e: &Error) -> Error {
+    let named = Error::new(e.kind(), format!("{}: {}", committer.name(), e.message()));
+    match e.version() {
+        Some(version) => named.with_version(version),
+        None => named,
+    }
+}

@@ -1,0 +1,97 @@
+//! What operations on a catalog's table ask the store and the catalog: opening costs one call to the
+//! catalog and at most one listing, in two rounds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::counted::{self, Asked};
+use deltaplane_store::finish_background;
+
+use super::*;
+
+/// A counted table in an object store that a catalog manages, and the plain store of its objects.
+fn remote() -> (Store, Arc<MemoryCatalog>, Asked, Store) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let (plain, _, asked) = counted::at(&format!("s3://managed-{number}/t"));
+    let catalog = Arc::new(MemoryCatalog::default());
+    let store = managed(&plain, catalog.clone(), None).unwrap();
+    (store, catalog, asked, plain)
+}
+
+fn settled(asked: &Asked, catalog: &MemoryCatalog) -> (Vec<String>, Vec<String>) {
+    finish_background(Duration::from_secs(60));
+    (asked.take(), catalog.calls())
+}
+
+#[test]
+fn opening_asks_the_catalog_once_and_lists_once() {
+    block_on(async {
+        let (store, catalog, asked, plain) = remote();
+        for path in ["a", "b", "c"] {
+            append(&store, path).await;
+        }
+        settled(&asked, &catalog);
+        Snapshot::open(&store, None).await.unwrap();
+        let (requests, calls) = settled(&asked, &catalog);
+        assert_eq!(calls, ["tail 0"]);
+        let listings = requests.iter().filter(|r| r.starts_with("list")).count();
+        assert_eq!(listings, 1, "{requests:?}");
+        // Beside the catalog: the hint and the listing; after it the commits.
+        let reads = requests.iter().filter(|r| r.contains(".json")).count();
+        assert_eq!((reads, requests.len()), (3, 5), "{requests:?}");
+        // The catalog's answer that named the table is the first one.
+        let tail = LogTail {
+            latest: Some(2),
+            commits: catalog.held(),
+            published: catalog.published_to(),
+        };
+        let named = managed(&plain, catalog.clone(), Some(tail)).unwrap();
+        let opened = Snapshot::open(&named, None).await.unwrap();
+        let (requests, calls) = settled(&asked, &catalog);
+        assert_eq!((calls.len(), opened.version()), (0, 2));
+        assert_eq!(requests.iter().filter(|r| r.starts_with("list")).count(), 1);
+        // A refresh: one call, one listing.
+        opened.update().await.unwrap();
+        let (requests, calls) = settled(&asked, &catalog);
+        assert_eq!(
+            (requests, calls),
+            (vec!["list _delta_log".to_owned()], vec!["tail 3".to_owned()])
+        );
+    });
+}
+
+#[test]
+fn a_commit_is_one_staged_file_and_one_call() {
+    block_on(async {
+        let (store, catalog, asked, _) = remote();
+        append(&store, "a").await;
+        append(&store, "b").await;
+        let plan = planned(&store, json!({"mode": "append"})).await;
+        settled(&asked, &catalog);
+        plan.commit(vec![add("c", None)]).await.unwrap();
+        let (requests, calls) = settled(&asked, &catalog);
+        assert_eq!(calls, ["propose 2"]);
+        let puts: Vec<&String> = requests.iter().filter(|r| r.starts_with("put")).collect();
+        let named = |part: &str| puts.iter().filter(|r| r.contains(part)).count();
+        // The staged commit, the checksum, and the published commit.
+        assert_eq!(
+            (puts.len(), named("_staged_commits"), named(".crc")),
+            (3, 1, 1),
+            "{requests:?}"
+        );
+    });
+}
+
+#[test]
+fn other_tables_pay_nothing() {
+    block_on(async {
+        let (plain, _, asked) = counted::at("s3://unmanaged/t");
+        append(&plain, "a").await;
+        append(&plain, "b").await;
+        finish_background(Duration::from_secs(60));
+        asked.take();
+        Snapshot::open(&plain, None).await.unwrap();
+        assert_eq!(asked.take().len(), 4, "the hint, the listing and two commits");
+    });
+}
