@@ -1,5 +1,6 @@
-"""Writes docs/compatibility.md, docs/properties.md and the support table of README.md from the
-compatibility data and the core's own lists. `--check` only reports whether they are up to date.
+"""Writes docs/compatibility.md, docs/properties.md, the support table of README.md and the rules in
+docs/migrating-from-deltalake.md from the compatibility data, the core's own lists and the rules of
+`deltaplane.cli.migration`. `--check` only reports whether they are up to date.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deltaplane import _native
+from deltaplane.cli.migration import FUNCTIONS, RULES
 from deltaplane.compat import Engine, engines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,13 +124,34 @@ def readme(text: str) -> str:
     return f"{before}{BEGIN}\n{support(measured())}{END}{rest.split(END)[1]}"
 
 
+def migrating(text: str) -> str:
+    """The page with the tables of rules and functions between its marks."""
+    head = ["rule", "deltalake", "deltaplane", "write"]
+    rules = [(rule.sql, [f"`{rule.name}`", rule.theirs, rule.ours, rule.write]) for rule in RULES.values()]
+    functions = [
+        [f"`{name}`", "is refused" if function.refused else "has another result", function.write]
+        for name, function in FUNCTIONS.items()
+    ]
+    tables = {
+        "rules": table(head, [cells for is_sql, cells in rules if is_sql]),
+        "functions": table(["function of DataFusion", "in deltaplane", "write"], functions),
+        "calls": table(head, [cells for is_sql, cells in rules if not is_sql]),
+    }
+    for name, made in tables.items():
+        begin, end = f"<!-- {name}: begin (docs/generate.py) -->\n", f"<!-- {name}: end -->"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}{made}{end}{rest.split(end)[1]}"
+    return text
+
+
 def pages() -> dict[Path, str]:
     """Each generated page with its text."""
-    about = ROOT / "README.md"
+    about, moving = ROOT / "README.md", ROOT / "docs" / "migrating-from-deltalake.md"
     return {
         ROOT / "docs" / "compatibility.md": compatibility(),
         ROOT / "docs" / "properties.md": properties(),
         about: readme(about.read_text(encoding="utf-8")),
+        moving: migrating(moving.read_text(encoding="utf-8")),
     }
 
 

@@ -54,6 +54,8 @@ class DeltaError(Exception):
     """
 
     default_kind: ClassVar[str] = "Internal"
+    # Where rows broke a rule: how many rows of the checked batch break it.
+    violating_rows: int | None = None
 
     def __init__(
         self,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -78,6 +79,10 @@ def scan(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         necessary = None if condition is None else _necessary(condition, schema, snapshot)
+        files = _plain_files(table, schema.names if columns is None else columns, schema, necessary)
+        if files is not None:
+            yield from _read_by_polars(files, columns or schema.names, condition, limit)
+            return
         left = limit
         for batch in Scan(snapshot.scan(columns, necessary)).batches():
             # Polars takes a frame without columns for one without rows.
@@ -100,6 +105,84 @@ def _opened(source: TableUri | DeltaTable, version: VersionLike | None, options:
     if version is not None or options is not None:
         raise InvalidArgumentError("an open table has its version and its options: pass its location with others")
     return source
+
+
+# Types that Polars reads from Parquet as deltaplane does, whatever the writer.
+_READ_ALIKE = "Int8 Int16 Int32 Int64 Float32 Float64 Boolean String Binary Decimal Date Datetime".split()
+# Days and instants before this may be in the hybrid calendar of old versions of Spark.
+_MODERN = dt.date(1900, 1, 1)
+# Most files whose footers are compared before the first one is read.
+_MOST_FILES = 4096
+
+
+def _plain_files(
+    table: DeltaTable, columns: list[str], schema: pa.Schema, necessary: _native.Predicate | None
+) -> list[str] | None:
+    """The paths of the files that may hold matching rows, if Polars' own reader gives the same rows
+    for them: files on the local disk without deletion vectors, which have these columns in these
+    types; else None."""
+    import polars as pl
+
+    location, snapshot = table.location, table._snapshot
+    if not hasattr(pl.LazyFrame, "collect_batches") or "://" in location or snapshot.column_mapping != "none":
+        return None
+    if not columns or set(columns) & set(table.metadata().partition_columns):
+        return None
+    wanted = dict(_frame(schema.empty_table().select(columns)).schema)
+    if any(kind.base_type().__name__ not in _READ_ALIKE for kind in wanted.values()):
+        return None
+    dated = [name for name, kind in wanted.items() if kind.is_temporal()]
+    paths: list[str] = []
+    for batch in Scan(snapshot.plan(necessary)).batches():
+        if batch.column("deletion_vector").null_count < batch.num_rows or not _is_modern(batch, dated):
+            return None
+        paths += batch.column("path").to_pylist()
+        if len(paths) > _MOST_FILES:
+            return None
+    # Of few of many files deltaplane's reader decodes only the pages that may match.
+    if necessary is not None and 2 * len(paths) <= snapshot.num_files():
+        return None
+    if not paths or any("%" in path or ":" in path or path.startswith("/") for path in paths):
+        return None
+    files = [os.path.join(location, path) for path in paths]
+    return files if all(_has_columns(file, wanted) for file in files) else None
+
+
+def _is_modern(files: pa.RecordBatch, names: list[str]) -> bool:
+    """Whether the statistics of files exclude old days and instants in these columns."""
+    lowest = files.column("min")
+    for name in names:
+        if lowest.type.get_field_index(name) < 0:
+            return False
+        for value in lowest.field(name).to_pylist():
+            day = value.date() if isinstance(value, dt.datetime) else value
+            if day is None or day < _MODERN:
+                return False
+    return True
+
+
+def _has_columns(file: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether a file has these columns in these types; False for one that can't be read, which
+    deltaplane's reader names."""
+    import polars as pl
+
+    try:
+        own = pl.read_parquet_schema(file)
+    except (OSError, pl.exceptions.PolarsError):
+        return False
+    return all(own.get(name) == kind for name, kind in wanted.items())
+
+
+def _read_by_polars(
+    files: list[str], columns: list[str], condition: pl.Expr | None, limit: int | None
+) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    lazy = pl.scan_parquet(files, glob=False, hive_partitioning=False, extra_columns="ignore", missing_columns="insert")
+    if condition is not None:
+        lazy = lazy.filter(condition)
+    lazy = lazy.select(columns)
+    yield from (lazy if limit is None else lazy.head(limit)).collect_batches()
 
 
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:

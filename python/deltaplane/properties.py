@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
@@ -69,6 +69,9 @@ class CommitProperties:
     >>> once.to_request()["txn"]
     [{'app_id': 'daily-feed', 'version': 7}]
     """
+
+    # Whether commands follow delta-rs where its rules differ from delta-spark's.
+    as_delta_rs: ClassVar[bool] = False
 
     custom_metadata: Mapping[str, Any] | None = None
     max_commit_retries: int | None = None
@@ -179,7 +182,9 @@ class BloomFilterProperties:
 @checked()
 @dataclass(frozen=True)
 class ColumnProperties:
-    """Settings of one column, for `WriterProperties`: its Bloom filter. The other settings have
+    """Settings of one column, for `WriterProperties`: its Bloom filter, and its encoding, which
+    replaces the dictionary: PLAIN, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY,
+    DELTA_BYTE_ARRAY or BYTE_STREAM_SPLIT, as far as its type can have it. The other settings have
     deltalake's names, and are refused when set."""
 
     dictionary_enabled: bool | None = None
@@ -192,15 +197,15 @@ class ColumnProperties:
 @dataclass(frozen=True)
 class WriterProperties:
     """Settings of Parquet files. Supported are `max_row_group_size` (rows), `compression`,
-    `compression_level`, and Bloom filters: of columns by their dotted names (`column_properties`),
-    and of all columns that can have one (`default_column_properties`). They take precedence over
-    the table property `deltaplane.parquet.bloomFilterColumns`.
+    `compression_level`, Bloom filters: of columns by their dotted names (`column_properties`),
+    and of all columns that can have one (`default_column_properties`), and encodings of columns.
+    They take precedence over the table property `deltaplane.parquet.bloomFilterColumns`.
 
     The other settings have deltalake's names so that calls can be ported, and are refused when set:
     this version chooses pages, dictionaries and statistics itself.
 
     >>> WriterProperties(compression="ZSTD", compression_level=3).to_request()
-    {'row_group_rows': None, 'compression': 'zstd(3)', 'bloom_filters': []}
+    {'row_group_rows': None, 'compression': 'zstd(3)', 'bloom_filters': [], 'encodings': {}}
     >>> keyed = ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, fpp=0.001))
     >>> WriterProperties(column_properties={"id": keyed}).to_request()["bloom_filters"]
     [BloomFilterChoice(column='id', enabled=True, fpp=0.001, ndv=None)]
@@ -237,6 +242,11 @@ class WriterProperties:
             "row_group_rows": self.max_row_group_size,
             "compression": self._codec(),
             "bloom_filters": self._bloom_filters(),
+            "encodings": {
+                name: chosen.encoding
+                for name, chosen in (self.column_properties or {}).items()
+                if chosen.encoding is not None
+            },
         }
 
     def _bloom_filters(self) -> list[records.BloomFilterChoice]:
@@ -264,7 +274,8 @@ class WriterProperties:
 
 def _bloom_filter(column: str | None, chosen: ColumnProperties) -> records.BloomFilterChoice | None:
     """The Bloom filter that the properties of a column choose, or of all columns."""
-    unsupported = sorted(n for n, v in vars(chosen).items() if n != "bloom_filter_properties" and v is not None)
+    honoured = {"bloom_filter_properties"} if column is None else {"bloom_filter_properties", "encoding"}
+    unsupported = sorted(n for n, v in vars(chosen).items() if n not in honoured and v is not None)
     if unsupported:
         where = "default_column_properties" if column is None else f"column_properties of `{column}`"
         raise UnsupportedFeatureError(

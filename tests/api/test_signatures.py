@@ -160,7 +160,8 @@ def test_queries_over_named_tables(tmp_path: Path) -> None:
 
 
 def test_settings_of_columns_are_refused_by_name(tmp_path: Path) -> None:
-    settings = deltaplane.WriterProperties(column_properties={"x": deltaplane.ColumnProperties(encoding="PLAIN")})
+    columns = {"x": deltaplane.ColumnProperties(statistics_enabled="NONE")}
+    settings = deltaplane.WriterProperties(column_properties=columns)
     with pytest.raises(exceptions.UnsupportedFeatureError, match="column_properties"):
         write_deltalake(tmp_path, pa.table({"x": [1]}), writer_properties=settings)
 

@@ -161,3 +161,115 @@ def test_files_of_other_writers_are_committed(tmp_path: Path) -> None:
     assert (table.count(), columns(table)) == (2, {"x": [1, 2]})
     table.create_write_transaction([add], "append", schema, commit_properties=room.CommitProperties({"by": "hand"}))
     assert table.history(1)[0]["by"] == "hand"
+
+
+def log_of(path: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "_delta_log" / f"{version:020}.json").read_text().splitlines()]
+
+
+def test_statistics_and_encodings_are_those_of_delta_rs(tmp_path: Path) -> None:
+    import datetime as dt
+
+    import deltalake
+    import pyarrow.parquet as pq
+
+    moment = dt.datetime(2024, 1, 1, 12, 30, 0, 250_000)
+    rows = pa.table(
+        {
+            "b": [True, False, None],
+            "t": pa.array([moment, None, moment], pa.timestamp("us", "UTC")),
+            "n": pa.array([moment.replace(microsecond=0), None, None], pa.timestamp("us")),
+            "l": [[1], None, []],
+            "y": [b"a", None, None],
+            "i": pa.array([5, 3, 4], pa.int32()),
+        }
+    )
+    stats, encodings = [], []
+    for package in (deltalake, room):
+        path = tmp_path / package.__name__
+        columns = {"i": package.ColumnProperties(encoding="DELTA_BINARY_PACKED")}
+        package.write_deltalake(str(path), rows, writer_properties=package.WriterProperties(column_properties=columns))
+        (add,) = [entry["add"] for entry in log_of(path, 0) if "add" in entry]
+        own = json.loads(add["stats"])
+        stats.append({part: own[part] for part in ("numRecords", "minValues", "maxValues", "nullCount")})
+        groups = pq.read_metadata(path / add["path"]).row_group(0)
+        encodings.append("DELTA_BINARY_PACKED" in groups.column(groups.num_columns - 1).encodings)
+    assert stats[0] == stats[1]
+    assert encodings == [True, True]
+    table = room.DeltaTable(tmp_path / room.__name__)
+    # The bounds prune: no file holds such rows.
+    for condition in ("t > TIMESTAMP '2024-01-01 12:30:01Z'", "n < TIMESTAMP_NTZ '2024-01-01 12:30:00'", "i > 5"):
+        assert table.file_uris(file_pruning_predicate=condition) == [], condition
+    assert len(table.file_uris(file_pruning_predicate="t >= TIMESTAMP '2024-01-01 12:30:00Z'")) == 1
+    columns = {"y": room.ColumnProperties(encoding="DELTA_BINARY_PACKED")}
+    properties = room.WriterProperties(column_properties=columns)
+    with pytest.raises(DeltaError, match="DELTA_BINARY_PACKED"):
+        room.write_deltalake(tmp_path / "bad", rows, writer_properties=properties)
+
+
+def test_change_files_have_all_changes_and_required_columns(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    kind = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("p", pa.string())])
+    rows = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]}, schema=kind)
+    feed = {"delta.enableChangeDataFeed": "true"}
+    room.write_deltalake(tmp_path, rows, partition_by=["p"], configuration=feed)
+    table = room.DeltaTable(tmp_path)
+    room.write_deltalake(table, rows.slice(2), mode="overwrite", predicate="id > 2")
+    merged = table.merge(rows.slice(0, 1).set_column(0, kind.field("id"), [[7]]), "s.id = t.id", "s", "t")
+    merged.when_not_matched_insert_all().execute()
+    for version, expected in ((1, {"delete": 1, "insert": 1}), (2, {"insert": 1})):
+        paths = [entry["cdc"]["path"] for entry in log_of(tmp_path, version) if "cdc" in entry]
+        assert paths
+        schema = pq.read_schema(tmp_path / paths[0])
+        assert {field.name: field.nullable for field in schema} == {"id": False, "_change_type": False}
+        read = table.load_cdf(starting_version=version, ending_version=version).read_all()
+        kinds = pa.table(read)["_change_type"].to_pylist()
+        assert {kind: kinds.count(kind) for kind in kinds} == expected
+    # Rows that others wrote with null in spite of NOT NULL aren't stored with another value.
+    lax = tmp_path / "lax"
+    room.write_deltalake(lax, pa.table({"id": pa.array([1, None], pa.int64()), "p": ["a", "a"]}), configuration=feed)
+    first = lax / "_delta_log" / f"{0:020}.json"
+    declared = first.read_text().replace(r"\"name\":\"id\",\"nullable\":true", r"\"name\":\"id\",\"nullable\":false")
+    assert declared != first.read_text()
+    first.write_text(declared)
+    with pytest.raises(DeltaError, match="NOT NULL"):
+        room.DeltaTable(lax).delete("p = 'a' AND id IS NULL")
+
+
+def test_merges_refuse_and_report_as_delta_rs(tmp_path: Path) -> None:
+    import deltalake
+
+    rows = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]})
+    sources = [pa.table({"id": [2, 2, 1], "p": ["a", "a", "a"]}), pa.table({"id": [1, 2, 3], "p": ["a", "b", "c"]})]
+    predicates = ["s.id = t.id AND s.p = t.p", 't.id = s."id"', "s.p = t.p", "s.id + 0 = t.id"]
+    shown: list[list[str | None]] = [[], []]
+    for package, texts in zip((deltalake, room), shown, strict=True):
+        path = str(tmp_path / package.__name__)
+        package.write_deltalake(path, rows, partition_by=["p"])
+        table = package.DeltaTable(path)
+        with pytest.raises(package.exceptions.DeltaError, match="duplicate relevant WHEN MATCHED"):
+            table.merge(sources[0], "s.id = t.id", "s", "t").when_matched_delete("s.p = 'a'").execute()
+        for source in sources:
+            for predicate in predicates[:3]:
+                package.write_deltalake(path, rows, mode="overwrite")
+                table = package.DeltaTable(path)
+                table.merge(source, predicate, "s", "t", streamed_exec=False).when_matched_delete().execute()
+                texts.append(table.history(1)[0]["operationParameters"].get("predicate"))
+    assert None not in shown[1]
+    assert [sorted((text or "").split(" OR ")) for text in shown[0]] == [
+        sorted((text or "").split(" OR ")) for text in shown[1]
+    ]
+    table.merge(sources[0], predicates[3], "s", "t", streamed_exec=False).when_matched_delete().execute()
+
+
+def test_rows_that_break_a_rule_are_counted(tmp_path: Path) -> None:
+    rows = pa.table({"x": [1, 2, 3], "p": ["a", "b", "b"]})
+    room.write_deltalake(tmp_path, rows, partition_by=["p"])
+    table = room.DeltaTable(tmp_path)
+    table.alter.add_constraint({"small": "x < 10"})
+    with pytest.raises(DeltaError, match="Invalid data found: 2 rows failed validation check"):
+        room.write_deltalake(table, pa.table({"x": [10, 1, 11], "p": ["a", "a", "a"]}), mode="append")
+    for predicate in ("p = 'a'", "x = 1"):
+        with pytest.raises(DeltaError, match="Invalid data found: 2 rows failed validation check"):
+            room.write_deltalake(table, rows, mode="overwrite", predicate=predicate)

@@ -52,7 +52,7 @@ def replace_where(
         deleted = job.select_rows(chosen)
         # Vectors and removed files already imply the deleted rows, new files the added ones (P130,
         # P131).
-        recorded = job.native.copies_rows
+        recorded = job.native.copies_rows or (settings.as_delta_rs and job.native.records_changes)
         if recorded:
             job.native.record_picked("delete")
             job.copy_others()
@@ -83,7 +83,9 @@ def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator
         ruled = rules(batch)
         broken = check.broken(ruled)
         if broken.num_rows:
-            raise InvalidArgumentError(not_selected(check.sql) + check.shown(broken.slice(0, 1)))
+            error = InvalidArgumentError(not_selected(check.sql) + check.shown(broken.slice(0, 1)))
+            error.violating_rows = broken.num_rows
+            raise error
         yield ruled
 
 

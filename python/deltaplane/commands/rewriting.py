@@ -69,6 +69,11 @@ class Settings:
         whole files."""
         return self.writer is None and self.target_file_size is None
 
+    @property
+    def as_delta_rs(self) -> bool:
+        """Whether the command follows delta-rs where its rules differ from delta-spark's."""
+        return self.commit is not None and self.commit.as_delta_rs
+
 
 @dataclass(frozen=True)
 class Operation:

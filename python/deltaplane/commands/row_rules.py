@@ -139,7 +139,9 @@ class BatchRules:
             broken = check.broken(batch)
             if broken.num_rows:
                 said = violation(*rule, check.shown(broken.slice(0, 1)))
-                raise InvalidArgumentError(said) if rule[0] == _FIRST_ROWS else ConstraintViolationError(said)
+                error = InvalidArgumentError(said) if rule[0] == _FIRST_ROWS else ConstraintViolationError(said)
+                error.violating_rows = broken.num_rows
+                raise error
         return batch
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaplane import properties
 
@@ -66,6 +66,8 @@ class DeltaRsCommit(properties.CommitProperties):
     lowest
     protocol with the features in use, versions of the protocol among the properties, ADD
     FEATURE."""
+
+    as_delta_rs: ClassVar[bool] = True
 
     keeps_unknown_properties: bool = False
 
@@ -138,8 +140,8 @@ def hook_properties(chosen: PostCommitHookProperties | None) -> properties.PostC
 
 
 def writer_properties(chosen: WriterProperties | None) -> properties.WriterProperties | None:
-    """The properties as deltaplane takes them. Sizes of pages and batches, dictionaries, encodings
-    and statistics are hints, which deltaplane's writer decides itself."""
+    """The properties as deltaplane takes them. Sizes of pages and batches, dictionaries, statistics
+    and the encoding of all columns are hints, which deltaplane's writer decides itself."""
     if chosen is None:
         return None
     codec, _, level = (chosen.compression or "").rstrip(")").partition("(")
@@ -149,13 +151,14 @@ def writer_properties(chosen: WriterProperties | None) -> properties.WriterPrope
         compression=codec or None,
         compression_level=int(level) if level else None,
         default_column_properties=None if default is None else _column_properties(default),
-        column_properties={name: _column_properties(chosen) for name, chosen in (columns or {}).items()} or None,
+        column_properties={name: _column_properties(own, own.encoding) for name, own in (columns or {}).items()}
+        or None,
     )
 
 
-def _column_properties(chosen: ColumnProperties) -> properties.ColumnProperties:
+def _column_properties(chosen: ColumnProperties, encoding: str | None = None) -> properties.ColumnProperties:
     asked = chosen.bloom_filter_properties
-    if asked is None:
-        return properties.ColumnProperties()
-    filters = properties.BloomFilterProperties(asked.set_bloom_filter_enabled, asked.fpp, asked.ndv)
-    return properties.ColumnProperties(bloom_filter_properties=filters)
+    filters = None
+    if asked is not None:
+        filters = properties.BloomFilterProperties(asked.set_bloom_filter_enabled, asked.fpp, asked.ndv)
+    return properties.ColumnProperties(bloom_filter_properties=filters, encoding=encoding)

@@ -14,7 +14,18 @@ from typing import NamedTuple
 
 from deltaplane.exceptions import UnsupportedExpressionError
 
-__all__ = ["deltalake_sql", "spark_query", "spark_sql"]
+__all__ = [
+    "CASTS",
+    "LITERALS",
+    "TYPES",
+    "Token",
+    "clause_words",
+    "deltalake_sql",
+    "near",
+    "spark_query",
+    "spark_sql",
+    "tokens_of",
+]
 
 _TOKEN = re.compile(
     r"""
@@ -28,7 +39,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # DataFusion's names of types → Spark's.
-_TYPES = {
+TYPES = {
     "varchar": "STRING",
     "char": "STRING",
     "text": "STRING",
@@ -44,8 +55,8 @@ _TYPES = {
     "bool": "BOOLEAN",
 }
 # Words before a text that Spark has as typed literals itself.
-_LITERALS = {"date", "timestamp", "timestamp_ntz", "interval", "x"}
-_CASTS = {"int", "bigint", "smallint", "tinyint", "float", "double", "decimal", "boolean", "string", *_TYPES}
+LITERALS = {"date", "timestamp", "timestamp_ntz", "interval", "x"}
+CASTS = {"int", "bigint", "smallint", "tinyint", "float", "double", "decimal", "boolean", "string", *TYPES}
 _COMPARISONS = {"=", "==", "!=", "<>", "<", ">", "<=", ">=", "<=>"}
 _CLAUSES = {"where", "order", "limit", "group", "having", "by", "asc", "desc", "and", "or", "not", "in", "like", "is"}
 # Types whose quotients DataFusion cuts to an integer, and types whose quotients have a fraction.
@@ -53,11 +64,21 @@ _INTEGERS = {"byte", "short", "long", "int", "integer", "bigint", "smallint", "t
 _FRACTIONS = {"float", "double", "real", "float4", "float8", "decimal", "numeric"}
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
     """A part of a text: `kind` is space, text, name, number, word or sign."""
 
     kind: str
     text: str
+
+
+def tokens_of(sql: str) -> list[Token]:
+    """The tokens of a text in deltalake's dialect; together they are the text."""
+    return [Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(sql)]
+
+
+def clause_words() -> set[str]:
+    """Words that no value ends with, in small letters."""
+    return _CLAUSES
 
 
 def spark_sql(sql: str, types: Mapping[str, str] | None = None) -> str:
@@ -76,13 +97,12 @@ def spark_sql(sql: str, types: Mapping[str, str] | None = None) -> str:
     >>> spark_sql("p = 1 AND n = 1", {"p": "string", "n": "long"})
     "p = '1' AND n = 1"
     """
-    tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(sql)]
-    tokens = _with_quotients(tokens, types or {})
+    tokens = _with_quotients(tokens_of(sql), types or {})
     tokens = _with_texts(_with_lists(_with_types(tokens)), types or {})
     return "".join(_shown(token) for token in tokens)
 
 
-def _shown(token: _Token) -> str:
+def _shown(token: Token) -> str:
     if token.kind == "text":
         inner = token.text[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'")
         return f"'{inner}'"
@@ -91,7 +111,7 @@ def _shown(token: _Token) -> str:
     return token.text
 
 
-def _near(tokens: Sequence[_Token], index: int, step: int) -> int:
+def near(tokens: Sequence[Token], index: int, step: int) -> int:
     """The index of the next token in a direction that isn't space; -1 if there is none."""
     index += step
     while 0 <= index < len(tokens):
@@ -101,56 +121,56 @@ def _near(tokens: Sequence[_Token], index: int, step: int) -> int:
     return -1
 
 
-def _with_types(tokens: list[_Token]) -> list[_Token]:
+def _with_types(tokens: list[Token]) -> list[Token]:
     """Typed literals as casts, and names of types as Spark's."""
-    result: list[_Token] = []
+    result: list[Token] = []
     skipped = -1
     for index, token in enumerate(tokens):
         if index <= skipped:
             continue
         word = token.text.lower()
-        after, before = _near(tokens, index, 1), _near(tokens, index, -1)
+        after, before = near(tokens, index, 1), near(tokens, index, -1)
         if token.kind != "word":
             result.append(token)
-        elif word in _CASTS and after >= 0 and tokens[after].kind == "text" and word not in _LITERALS:
-            kind = _TYPES.get(word, word.upper())
-            result += [_Token("sign", "CAST("), tokens[after], _Token("sign", f" AS {kind})")]
+        elif word in CASTS and after >= 0 and tokens[after].kind == "text" and word not in LITERALS:
+            kind = TYPES.get(word, word.upper())
+            result += [Token("sign", "CAST("), tokens[after], Token("sign", f" AS {kind})")]
             skipped = after
-        elif before >= 0 and tokens[before].text.lower() in ("as", "::") and word in _TYPES and _is_type(tokens, index):
-            result.append(_Token("word", _TYPES[word]))
+        elif before >= 0 and tokens[before].text.lower() in ("as", "::") and word in TYPES and _is_type(tokens, index):
+            result.append(Token("word", TYPES[word]))
         else:
             result.append(token)
     return result
 
 
-def _is_type(tokens: list[_Token], index: int) -> bool:
+def _is_type(tokens: list[Token], index: int) -> bool:
     """Whether a word after AS or `::` is a type's name and not an alias: it ends a cast."""
-    before, after = _near(tokens, index, -1), _near(tokens, index, 1)
+    before, after = near(tokens, index, -1), near(tokens, index, 1)
     return tokens[before].text == "::" or (after >= 0 and tokens[after].text == ")")
 
 
-def _with_lists(tokens: list[_Token]) -> list[_Token]:
+def _with_lists(tokens: list[Token]) -> list[Token]:
     """`[1, 2]` as `array(1, 2)`; brackets after a value read an element and stay."""
-    result: list[_Token] = []
+    result: list[Token] = []
     open_lists: list[bool] = []
     for index, token in enumerate(tokens):
         if token.text == "[" and token.kind == "sign":
-            before = _near(tokens, index, -1)
+            before = near(tokens, index, -1)
             is_element = before >= 0 and (
                 tokens[before].kind in ("name", "number", "text")
                 or tokens[before].text in (")", "]")
                 or (tokens[before].kind == "word" and tokens[before].text.lower() not in _CLAUSES)
             )
             open_lists.append(not is_element)
-            result.append(token if is_element else _Token("sign", "array("))
+            result.append(token if is_element else Token("sign", "array("))
         elif token.text == "]" and token.kind == "sign" and open_lists and open_lists.pop():
-            result.append(_Token("sign", ")"))
+            result.append(Token("sign", ")"))
         else:
             result.append(token)
     return result
 
 
-def _with_texts(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
+def _with_texts(tokens: list[Token], types: Mapping[str, str]) -> list[Token]:
     """Numbers that are compared with a column of texts as texts."""
     texts = {name.lower() for name, kind in types.items() if kind == "string"}
     result = list(tokens)
@@ -158,12 +178,12 @@ def _with_texts(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
         if token.kind != "number" or not texts:
             continue
         for step in (-1, 1):
-            sign = _near(tokens, index, step)
-            other = _near(tokens, sign, step) if sign >= 0 else -1
+            sign = near(tokens, index, step)
+            other = near(tokens, sign, step) if sign >= 0 else -1
             if other < 0 or tokens[sign].text not in _COMPARISONS or tokens[other].kind not in ("word", "name"):
                 continue
             if tokens[other].text.strip('"`').lower() in texts:
-                result[index] = _Token("text", f"'{token.text}'")
+                result[index] = Token("text", f"'{token.text}'")
     return result
 
 
@@ -175,7 +195,7 @@ class _Factor(NamedTuple):
     last: int
 
 
-def _with_quotients(tokens: list[_Token], types: Mapping[str, str]) -> list[_Token]:
+def _with_quotients(tokens: list[Token], types: Mapping[str, str]) -> list[Token]:
     """The tokens with Spark's operators of division.
 
     Args:
@@ -197,7 +217,7 @@ def _with_quotients(tokens: list[_Token], types: Mapping[str, str]) -> list[_Tok
                     "the SQL divides values of types that it doesn't name: deltalake divides integers to an integer, "
                     "and Spark doesn't; write `CAST(x AS DOUBLE) / y` for a fraction, or `x DIV y` for an integer"
                 )
-            result[index] = _Token("word", " DIV ")
+            result[index] = Token("word", " DIV ")
     return result
 
 
@@ -206,55 +226,55 @@ def _kind(data_type: str) -> str | None:
     return "integer" if name in _INTEGERS else "fraction" if name in _FRACTIONS else None
 
 
-def _left(tokens: Sequence[_Token], index: int, kinds: Mapping[str, str | None]) -> list[str | None]:
+def _left(tokens: Sequence[Token], index: int, kinds: Mapping[str, str | None]) -> list[str | None]:
     """The kinds of the factors before an operator, back to the first one of the product."""
     factors = []
     while True:
         factor = _before(tokens, index, kinds)
         factors.append(factor.kind)
-        index = _near(tokens, factor.first, -1)
+        index = near(tokens, factor.first, -1)
         if index < 0 or tokens[index].text not in ("*", "/", "%"):
             return factors
 
 
-def _before(tokens: Sequence[_Token], index: int, kinds: Mapping[str, str | None]) -> _Factor:
-    last = _near(tokens, index, -1)
+def _before(tokens: Sequence[Token], index: int, kinds: Mapping[str, str | None]) -> _Factor:
+    last = near(tokens, index, -1)
     if last < 0:
         return _Factor(None, index, index)
-    token, before = tokens[last], _near(tokens, last, -1)
+    token, before = tokens[last], near(tokens, last, -1)
     if token.text == ")":
         opening = _partner(tokens, last, -1)
-        function = _near(tokens, opening, -1)
+        function = near(tokens, opening, -1)
         if function >= 0 and tokens[function].text.lower() in ("cast", "try_cast"):
             return _Factor(_cast_kind(tokens, opening, last), function, last)
         return _Factor(None, function if function >= 0 and tokens[function].kind == "word" else opening, last)
     if before >= 0 and tokens[before].text == "::":
         return _Factor(_kind(token.text), _before(tokens, before, kinds).first, last)
     if before >= 0 and tokens[before].text == ".":
-        return _Factor(_value_kind(token, kinds), max(_near(tokens, before, -1), 0), last)
+        return _Factor(_value_kind(token, kinds), max(near(tokens, before, -1), 0), last)
     return _Factor(_value_kind(token, kinds), last, last)
 
 
-def _right(tokens: Sequence[_Token], index: int, kinds: Mapping[str, str | None]) -> str | None:
-    first = _near(tokens, index, 1)
+def _right(tokens: Sequence[Token], index: int, kinds: Mapping[str, str | None]) -> str | None:
+    first = near(tokens, index, 1)
     while first >= 0 and tokens[first].text in ("-", "+"):
-        first = _near(tokens, first, 1)
+        first = near(tokens, first, 1)
     if first < 0:
         return None
-    after = _near(tokens, first, 1)
+    after = near(tokens, first, 1)
     if after >= 0 and tokens[after].text == "(":
         is_cast = tokens[first].text.lower() in ("cast", "try_cast")
         return _cast_kind(tokens, after, _partner(tokens, after, 1)) if is_cast else None
     while after >= 0 and tokens[after].text == ".":
-        first = _near(tokens, after, 1)
-        after = _near(tokens, first, 1) if first >= 0 else -1
+        first = near(tokens, after, 1)
+        after = near(tokens, first, 1) if first >= 0 else -1
     if after >= 0 and tokens[after].text == "::":
-        named = _near(tokens, after, 1)
+        named = near(tokens, after, 1)
         return _kind(tokens[named].text) if named >= 0 else None
     return _value_kind(tokens[first], kinds) if first >= 0 else None
 
 
-def _value_kind(token: _Token, kinds: Mapping[str, str | None]) -> str | None:
+def _value_kind(token: Token, kinds: Mapping[str, str | None]) -> str | None:
     if token.kind == "number":
         return "integer" if token.text.isdigit() else "fraction"
     if token.kind in ("word", "name"):
@@ -262,7 +282,7 @@ def _value_kind(token: _Token, kinds: Mapping[str, str | None]) -> str | None:
     return None
 
 
-def _cast_kind(tokens: Sequence[_Token], opening: int, closing: int) -> str | None:
+def _cast_kind(tokens: Sequence[Token], opening: int, closing: int) -> str | None:
     """The kind of the type at the end of a cast's brackets."""
     if opening < 0 or closing < 0:
         return None
@@ -270,12 +290,12 @@ def _cast_kind(tokens: Sequence[_Token], opening: int, closing: int) -> str | No
     for index in range(opening + 1, closing):
         depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
         if depth == 0 and tokens[index].text.lower() == "as":
-            named = _near(tokens, index, 1)
+            named = near(tokens, index, 1)
             return _kind(tokens[named].text)
     return None
 
 
-def _partner(tokens: Sequence[_Token], index: int, step: int) -> int:
+def _partner(tokens: Sequence[Token], index: int, step: int) -> int:
     """The index of the bracket that belongs to this one; -1 if there is none."""
     depth = 0
     while 0 <= index < len(tokens):
@@ -293,8 +313,8 @@ def spark_query(sql: str, types: Mapping[str, str] | None = None) -> str:
     >>> spark_query('SELECT "a" FROM t ORDER BY a, b DESC LIMIT 1')
     'SELECT `a` FROM t ORDER BY a NULLS LAST, b DESC NULLS FIRST LIMIT 1'
     """
-    tokens = [_Token(m.lastgroup or "sign", m.group()) for m in _TOKEN.finditer(spark_sql(sql, types))]
-    result: list[_Token] = []
+    tokens = tokens_of(spark_sql(sql, types))
+    result: list[Token] = []
     depth = 0
     orders: list[int] = []
     descending = named = False
@@ -304,7 +324,7 @@ def spark_query(sql: str, types: Mapping[str, str] | None = None) -> str:
             spaces = []
             while result and result[-1].kind == "space":
                 spaces.append(result.pop())
-            result.append(_Token("word", " NULLS FIRST" if descending else " NULLS LAST"))
+            result.append(Token("word", " NULLS FIRST" if descending else " NULLS LAST"))
             result.extend(reversed(spaces))
 
     for index, token in enumerate(tokens):
@@ -324,7 +344,7 @@ def spark_query(sql: str, types: Mapping[str, str] | None = None) -> str:
         elif word == ")":
             depth -= 1
         result.append(token)
-        before = _near(tokens, index, -1)
+        before = near(tokens, index, -1)
         if word == "by" and before >= 0 and tokens[before].text.lower() == "order":
             orders.append(depth)
     if orders and orders[-1] == depth:

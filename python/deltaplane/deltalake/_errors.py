@@ -44,14 +44,16 @@ _ARROW = {
 }
 _DELETED = "a concurrent transaction deleted data this operation read"
 _INCREASE = "Set allow_protocol_versions_increase or increase version"
+_BROKEN = "Invalid data found: {count} rows failed validation check."
 _RULES = [
     _Rule(
         re.compile("append-only"),
         "The transaction includes Remove action with data change but Delta table is append-only",
         instead=CommitFailedError,
     ),
-    _Rule(re.compile(""), "Invalid data found: rows failed validation check.", ConstraintViolationError),
-    _Rule(re.compile("the data has rows that"), "Invalid data found: rows failed validation check."),
+    _Rule(re.compile(""), _BROKEN, ConstraintViolationError),
+    _Rule(re.compile(r"the data has rows that .*\(rows: (?P<count>\d+)\)"), _BROKEN),
+    _Rule(re.compile("the data has rows that"), _BROKEN),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteReadException),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteDeleteException),
     _Rule(
@@ -99,7 +101,10 @@ def deltalake_errors() -> Iterator[None]:
             if match is None or not isinstance(e, rule.cls):
                 continue
             groups = {name: _ARROW.get(value, value) for name, value in match.groupdict().items()}
-            words = rule.words.format(**groups) if groups else rule.words
+            if e.violating_rows is not None:
+                groups["count"] = str(e.violating_rows)
+            words = rule.words.replace("{count} ", "") if "count" not in groups else rule.words
+            words = words.format(**groups)
             if words in text:
                 continue
             said = words if rule.alone else f"{words} {text}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, VersionNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from arro3.core import RecordBatchReader
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     import deltaplane
 
 _OWN = "deltaplane/"
+# The parameter of a MERGE that holds the condition on the table which the source's keys imply.
+EARLY_FILTER = "earlyFilter"
 # delta-spark's names of parameters and the names that delta-rs has for them, by operation.
-_RENAMED = {"MERGE": {"predicate": "mergePredicate"}}
+_RENAMED = {"MERGE": {"predicate": "mergePredicate", EARLY_FILTER: "predicate"}}
 
 
 def shown_entry(info: dict[str, Any]) -> dict[str, Any]:
@@ -42,6 +45,108 @@ def _text(value: Any) -> Any:
 
 def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+
+
+_NAME = r'("(?:[^"]|"")+"|`(?:[^`]|``)+`|\w+)'
+_EQUALITY = re.compile(rf"\s*{_NAME}\.{_NAME}\s*=\s*{_NAME}\.{_NAME}\s*(?:AND(?=\s)|$)", re.IGNORECASE)
+# Most partitions that the condition names one by one.
+_LISTED = 64
+
+
+def early_filter(
+    predicate: str, aliases: tuple[str, str], source: pa.Table, partition_columns: Sequence[str]
+) -> str | None:
+    """The condition on the table's rows which a source's keys imply, in DataFusion's SQL: values of
+    partition columns, ranges of other columns.
+
+    Args:
+        predicate: the MERGE's; None is returned unless it compares only columns for equality.
+        aliases: the source's and the table's.
+        source: its rows.
+        partition_columns: the table's.
+    """
+    keys, position = [], 0
+    while position < len(predicate):
+        match = _EQUALITY.match(predicate, position)
+        if match is None:
+            return None
+        position = match.end()
+        left, left_column, right, right_column = (_unquoted(name) for name in match.groups())
+        by_alias = {left.lower(): left_column, right.lower(): right_column}
+        if by_alias.keys() != {alias.lower() for alias in aliases}:
+            return None
+        here, there = (by_alias[alias.lower()] for alias in aliases)
+        if here not in source.column_names:
+            return None
+        keys.append((here, there))
+    partitions = [here for here, there in keys if there in partition_columns]
+    texts = [_condition_of(keys, part) for part in _by_values(source, partitions)]
+    return None if None in texts else " OR ".join(text for text in texts if text) or None
+
+
+def _by_values(source: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
+    """The rows by their values of these columns, in order; all of them for too many values."""
+    import pyarrow.compute as pc
+
+    if not columns or any(source[name].null_count for name in columns):
+        return [source]
+    groups = source.group_by(list(columns)).aggregate([]).sort_by([(name, "ascending") for name in columns])
+    if groups.num_rows > _LISTED:
+        return [source]
+    parts = []
+    for values in groups.to_pylist():
+        part = source
+        for name, value in values.items():
+            part = part.filter(pc.equal(part[name], value))
+        parts.append(part)
+    return parts
+
+
+def _condition_of(keys: Sequence[tuple[str, str]], source: pa.Table) -> str | None:
+    parts = [_values_condition(there, source[here]) for here, there in keys]
+    return " AND ".join(part for part in parts if part) if None not in parts else None
+
+
+def _unquoted(name: str) -> str:
+    return name if name[0] not in '"`' else name[1:-1].replace(name[0] * 2, name[0])
+
+
+def _values_condition(name: str, column: pa.ChunkedArray) -> str | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    kind, shown = column.type, name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or column.null_count == len(column):
+        return None
+    bounds = pc.min_max(column)
+    low, high = _literal(bounds["min"]), _literal(bounds["max"])
+    if low is None or high is None:
+        return None
+    return f"{shown} = {low}" if low == high else f"{shown} >= {low} AND {shown} <= {high}"
+
+
+def _literal(scalar: pa.Scalar) -> str | None:
+    """A value in DataFusion's SQL; None for types that have no literal here."""
+    import pyarrow as pa
+
+    kind, value, kinds = scalar.type, scalar.as_py(), pa.types
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if kinds.is_boolean(kind) or kinds.is_integer(kind):
+        return str(value).lower()
+    if kinds.is_floating(kind):
+        return repr(value)
+    if kinds.is_decimal(kind):
+        return f"'{value}'::decimal({kind.precision}, {kind.scale})"
+    if kinds.is_date(kind):
+        return f"'{value.isoformat()}'::date"
+    if kinds.is_timestamp(kind):
+        zone = "None" if kind.tz is None else f'Some("{kind.tz}")'
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return f"arrow_cast('{text}', 'Timestamp(Microsecond, {zone})')"
+    return None
 
 
 def without_unknown_rows(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.deltalake._commits import commit_properties, hook_properties, writer_properties
 from deltaplane.deltalake._dialect import spark_sql
 from deltaplane.deltalake._filters import types_of
+from deltaplane.deltalake._history import EARLY_FILTER, early_filter
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from arro3.core import Schema as ArrowSchema
 
     import deltaplane
+    from deltaplane.properties import CommitProperties
     from deltaplane.schema import Schema
 
 __all__ = ["PyMergeBuilder", "own_assignments"]
@@ -77,8 +80,13 @@ class PyMergeBuilder:
     def run(self, table: deltaplane.DeltaTable) -> dict[str, Any]:
         """Runs the merge on a table; returns its metrics."""
         schema = table.schema()
+        source, commit = self.source, commit_properties(self.commit_properties)
+        if not self.streamed_exec:
+            # As in deltalake, such a source is held in memory, so that its keys are known.
+            source = source.read_all()
+            commit = self._with_early_filter(commit, source, list(table.metadata().partition_columns))
         merger = table.merge(
-            self.source,
+            source,
             spark_sql(self.predicate),
             self.source_alias,
             self.target_alias,
@@ -86,7 +94,7 @@ class PyMergeBuilder:
             writer_properties=writer_properties(self.writer_properties),
             max_spill_size=self.max_spill_size,
             max_temp_directory_size=self.max_temp_directory_size,
-            commit_properties=commit_properties(self.commit_properties),
+            commit_properties=commit,
             post_commithook_properties=hook_properties(self.post_commithook_properties),
         )
         for clause in _reachable(self.clauses):
@@ -101,6 +109,21 @@ class PyMergeBuilder:
             else:
                 method(condition)
         return merger.execute()
+
+    def _with_early_filter(
+        self, commit: CommitProperties, source: pa.Table, partition_columns: Sequence[str]
+    ) -> CommitProperties:
+        """The properties with the condition on the table's rows that the source's keys imply."""
+        if self.source_alias is None or self.target_alias is None or not source.num_rows:
+            return commit
+        if any("not_matched_by_source" in clause.method for clause in self.clauses):
+            return commit
+        condition = early_filter(self.predicate, (self.source_alias, self.target_alias), source, partition_columns)
+        if condition is None:
+            return commit
+        metadata = dict(commit.custom_metadata or {})
+        parameters = {EARLY_FILTER: condition, **metadata.get("operationParameters", {})}
+        return replace(commit, custom_metadata={**metadata, "operationParameters": parameters})
 
     def _of_source(self, except_cols: list[str], schema: Schema) -> dict[str, str] | None:
         """Each column of the source as an assignment, where values have to be cast; else None."""

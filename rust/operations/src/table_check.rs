@@ -37,6 +37,7 @@ pub async fn check_rows(table: &Snapshot, tell: &Tell) -> Result<Vec<Finding>> {
         form: FileForm::default(),
         properties: &properties,
         request: &files,
+        as_delta_rs: false,
     };
     let spec = Spec::of(&target, &[], &RowRules::default(), false)?.write_spec()?;
     let (store, vectors) = (table.store(), Vectors::new(table.store().clone()));

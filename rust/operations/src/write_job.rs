@@ -44,7 +44,10 @@ pub struct Spec {
     row_group_rows: Option<usize>,
     compression: Option<String>,
     bloom_filters: Vec<BloomFilter>,
+    encodings: BTreeMap<String, String>,
     stats_columns: StatsColumns,
+    /// Whether statistics and change files are in delta-rs's form.
+    as_delta_rs: bool,
     string_prefix_length: usize,
     identity: Vec<Fill>,
     /// The row rules for the caller that feeds the writer, which evaluates them before it passes
@@ -80,7 +83,9 @@ impl Spec {
                 target.schema,
                 target.partition_columns,
             )?,
+            encodings: request.encodings.clone(),
             stats_columns: StatsColumns::of(properties),
+            as_delta_rs: target.as_delta_rs,
             string_prefix_length: properties.string_prefix_length,
             identity: identity.to_vec(),
             row_rules: row_rules.clone(),
@@ -130,9 +135,11 @@ impl Spec {
             spec.compression = parse_codec(c)?;
         }
         spec.bloom_filters.clone_from(&self.bloom_filters);
+        spec.encodings.clone_from(&self.encodings);
         spec.stats = StatsConfig {
             columns: self.stats_columns.clone(),
             string_prefix_length: self.string_prefix_length,
+            as_delta_rs: self.as_delta_rs,
         };
         Ok(spec)
     }

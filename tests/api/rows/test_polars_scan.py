@@ -4,6 +4,7 @@ what is skipped, shown by files that are missing."""
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -74,8 +75,22 @@ def condition(draw: random.Random, depth: int = 2) -> pl.Expr:
     return draw.choice(tests)
 
 
+@pytest.fixture
+def by_polars(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The columns of each read that Polars' own reader did."""
+    reads: list[list[str]] = []
+    own = deltaplane.polars._read_by_polars
+
+    def counted(files: list[str], columns: list[str], *rest: Any) -> Any:
+        reads.append(columns)
+        return own(files, columns, *rest)
+
+    monkeypatch.setattr(deltaplane.polars, "_read_by_polars", counted)
+    return reads
+
+
 @pytest.mark.parametrize("kind", TABLES)
-def test_drawn_conditions_select_what_polars_selects(kind: str, tmp_path: Path) -> None:
+def test_drawn_conditions_select_what_polars_selects(kind: str, tmp_path: Path, by_polars: list[list[str]]) -> None:
     draw = random.Random(f"polars {kind}")
     path = str(tmp_path / "t")
     for _ in range(4):
@@ -95,6 +110,9 @@ def test_drawn_conditions_select_what_polars_selects(kind: str, tmp_path: Path) 
         assert lazy.filter(selected).select(pl.len()).collect().item() == expected.height
         counts.add(expected.height)
     assert len(counts) > 20, "the conditions select rows and don't"
+    # Deletion vectors, mapped names, escaped paths and old days are deltaplane's own reader's.
+    assert len(by_polars) > 50 if kind == "plain" else not by_polars
+    assert not {name for columns in by_polars for name in columns} & {"d", "t"}
 
 
 def three_files(path: str) -> None:
@@ -153,3 +171,58 @@ def test_a_limit_ends_the_read_and_versions_are_kept(tmp_path: Path) -> None:
         deltaplane.polars.scan(DeltaTable(path), version=0)
     with pytest.raises(VersionNotFoundError):
         deltaplane.polars.scan(path, version=9)
+
+
+def test_files_that_polars_would_read_otherwise_are_read_by_deltaplane(
+    tmp_path: Path, by_polars: list[list[str]]
+) -> None:
+    import pyarrow.parquet as pq
+
+    moments = pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us", "UTC"))
+    kind = pa.schema({"id": pa.int64(), "at": moments.type, "name": pa.string()})
+    files = {
+        "same": pa.table({"id": [1], "at": moments, "name": ["a"]}, schema=kind),
+        "other order": pa.table({"name": ["a"], "id": [1], "at": moments}),
+        "one more column": pa.table({"id": [1], "at": moments, "name": ["a"], "dropped": [1]}),
+        "int96": pa.table({"id": [1], "at": moments, "name": ["a"]}, schema=kind),
+        "without a column": pa.table({"id": [1], "at": moments}),
+        "other case": pa.table({"ID": [1], "at": moments, "name": ["a"]}),
+        "narrower": pa.table({"id": pa.array([1], pa.int32()), "at": moments, "name": ["a"]}),
+        "dictionary": pa.table({"id": [1], "at": moments, "name": pa.array(["a"]).dictionary_encode()}),
+    }
+    alike = {"same", "other order", "one more column"}
+    for name, rows in files.items():
+        path = tmp_path / name
+        write_deltalake(path, files["same"])
+        (add,) = DeltaTable(path).get_add_actions().to_pylist()
+        pq.write_table(
+            rows, path / add["path"], use_deprecated_int96_timestamps=name == "int96", store_schema=name != "int96"
+        )
+        log = path / "_delta_log" / f"{0:020}.json"
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        for entry in entries:
+            if "add" in entry:
+                entry["add"]["size"] = (path / add["path"]).stat().st_size
+        log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        by_polars.clear()
+        expected = DeltaTable(path).to_polars()
+        assert_frame_equal(deltaplane.polars.scan(path).collect(), expected)
+        assert bool(by_polars) == (name in alike), name
+
+
+def test_statistics_tell_whether_days_are_modern(tmp_path: Path, by_polars: list[list[str]]) -> None:
+    for first, modern in ((dt.date(1582, 10, 4), False), (dt.date(1900, 1, 1), True)):
+        path = tmp_path / str(first.year)
+        write_deltalake(path, pa.table({"day": [first, dt.date(2024, 1, 1)]}))
+        assert deltaplane.polars.scan(path).collect()["day"].to_list() == [first, dt.date(2024, 1, 1)]
+        assert bool(by_polars) == modern
+
+
+def test_columns_of_partitioned_files_are_read_by_polars(tmp_path: Path, by_polars: list[list[str]]) -> None:
+    rows = pa.table({"p": ["a", "b", "a"], "x": [1, 2, 3]})
+    write_deltalake(tmp_path, rows, partition_by="p")
+    lazy = deltaplane.polars.scan(tmp_path)
+    assert lazy.select(pl.col("x").sum()).collect().item() == 6
+    assert by_polars == [["x"]]
+    assert lazy.collect().sort("x")["p"].to_list() == ["a", "b", "a"]
+    assert by_polars == [["x"]]

@@ -238,9 +238,9 @@ def test_sizes_out_of_range_are_refused(tmp_path: Path, setting: dict[str, str])
         chosen("id", fpp=2.0).to_request()
     with pytest.raises(InvalidArgumentError):
         chosen("id", ndv=0).to_request()
-    encoded = ColumnProperties(encoding="PLAIN", bloom_filter_properties=BloomFilterProperties(True))
-    with pytest.raises(UnsupportedFeatureError, match="encoding"):
-        WriterProperties(column_properties={"id": encoded}).to_request()
+    hinted = ColumnProperties(dictionary_enabled=True, bloom_filter_properties=BloomFilterProperties(True))
+    with pytest.raises(UnsupportedFeatureError, match="dictionary_enabled"):
+        WriterProperties(column_properties={"id": hinted}).to_request()
 
 
 def test_the_property_follows_its_columns(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import deltaplane
 from deltaplane import (
     CommitProperties,
     DeltaTable,
@@ -396,3 +397,29 @@ def test_a_first_write_may_say_what_it_replaces(tmp_table: Callable[[], str]) ->
         with pytest.raises(InvalidArgumentError, match=r"doesn't select: nothing was committed"):
             write_deltalake(there, pa.table({"p": ["a"], "x": [1]}), mode="overwrite", predicate=predicate)
         assert not DeltaTable.is_deltatable(there)
+
+
+def test_chosen_encodings_replace_dictionaries_where_the_type_has_them(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    rows = pa.table({"n": [5, 3, 4] * 9, "s": ["aa", "ab", "ac"] * 9, "t": [{"f": 1.5}] * 27})
+    chosen = {"n": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY", "t.f": "BYTE_STREAM_SPLIT"}
+
+    def write(name: str, **encodings: str) -> None:
+        columns = {column: deltaplane.ColumnProperties(encoding=encoding) for column, encoding in encodings.items()}
+        properties = deltaplane.WriterProperties(column_properties=columns)
+        deltaplane.write_deltalake(tmp_path / name, rows, writer_properties=properties)
+
+    write("t", **chosen)
+    (path,) = (tmp_path / "t").glob("*.parquet")
+    group = pq.read_metadata(path).row_group(0)
+    parts = [group.column(i) for i in range(group.num_columns)]
+    assert {part.path_in_schema: chosen[part.path_in_schema] in part.encodings for part in parts} == dict.fromkeys(
+        chosen, True
+    )
+    assert not any("DICTIONARY" in encoding for part in parts for encoding in part.encodings)
+    assert deltaplane.DeltaTable(tmp_path / "t").to_pyarrow_table().to_pydict() == rows.to_pydict()
+    for column, encoding in (("s", "DELTA_BINARY_PACKED"), ("n", "RLE"), ("gone", "PLAIN"), ("t", "PLAIN"), ("n", "x")):
+        with pytest.raises(InvalidArgumentError, match="encoding"):
+            write("refused", **{column: encoding})
+    assert not deltaplane.DeltaTable.is_deltatable(tmp_path / "refused")

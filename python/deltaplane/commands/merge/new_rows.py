@@ -69,9 +69,9 @@ class NewRows:
             with self._job.phase("change"):
                 self._job.patch(lambda: self._patches(numbers, columns, few))
 
-    def insert(self, number: int, changed: bool) -> int:
-        """Writes the rows that one clause inserts; returns their number. `changed` tells whether
-        the commit changes rows."""
+    def insert(self, number: int, recorded: bool) -> int:
+        """Writes the rows that one clause inserts; returns their number. `recorded` tells whether
+        the commit's change files have them."""
         import pyarrow as pa
 
         clause = self._sql.inserts[number]
@@ -81,7 +81,7 @@ class NewRows:
         inserted = 0
         for batch in self._batches(self._sql.insert(number), clause.values):
             rows = rules(_back(batch.columns, named))
-            inserted += self._job.insert(rows, "insert" if changed else None)
+            inserted += self._job.insert(rows, "insert" if recorded else None)
         return inserted
 
     def _patched_columns(self, numbers: Sequence[int]) -> list[str]:

@@ -81,7 +81,7 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
             what.operation, parameters, reads, incoming, condition=what.predicate, reads_others=others
         )
         return rewriting(
-            target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run(settings.free)
+            target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run(settings)
         )
 
 
@@ -108,10 +108,9 @@ class _Run:
         # Number of rows that each clause changes.
         self._rows_of: dict[int, int] = {}
 
-    def run(self, patches: bool) -> dict[str, int] | None:
+    def run(self, settings: Settings) -> dict[str, int] | None:
         """Runs the steps in order; returns the commit's metrics, None if there is nothing to
-        commit. `patches` tells whether files may keep unchanged columns.
-        """
+        commit."""
         job, engine = self._job, self._engine
         sources = engine.count("SELECT count(*) FROM source")
         engine.run(CREATE_MATCHED)
@@ -121,17 +120,19 @@ class _Run:
         if self._sql.changes_unmatched:
             with job.phase("unmatched"):
                 self._join_unmatched()
-        self._check_one_match()
+        self._check_one_match(settings.as_delta_rs)
         rows = self._changed_rows()
         changed = rows["numTargetRowsUpdated"] + rows["numTargetRowsDeleted"] > 0
         new = NewRows(job, engine, self._sql, self._rows, self._plan.target_columns)
         if changed:
             job.pick_rows(lambda: self._rows.places(self._sql.places))
-            new.change(list(self._rows_of), patches=patches, few=sum(self._rows_of.values()) <= sources)
+            new.change(list(self._rows_of), patches=settings.free, few=sum(self._rows_of.values()) <= sources)
         inserted = 0
+        # Where no row changes, new files already imply the inserted rows.
+        recorded = changed or (settings.as_delta_rs and job.native.records_changes)
         if sources and self._sql.inserts:
             with job.phase("insert"):
-                inserted = sum(new.insert(n, changed) for n in range(len(self._sql.inserts)))
+                inserted = sum(new.insert(n, recorded) for n in range(len(self._sql.inserts)))
         if not changed and not inserted:
             job.unchanged["numSourceRows"] = sources
             return None
@@ -163,9 +164,9 @@ class _Run:
         self._job.reads(any_of(self._read))
         self._rows.scan([self._plan.target_columns[n] for n in columns], condition, members)
 
-    def _check_one_match(self) -> None:
+    def _check_one_match(self, as_delta_rs: bool) -> None:
         """Refuses rows that several source rows change; several may delete one."""
-        fine, rows = self._engine.counts(self._sql.count_several_matches())
+        fine, rows = self._engine.counts(self._sql.count_several_matches(as_delta_rs=as_delta_rs))
         if rows:
             raise several_matches(rows)
         if fine:

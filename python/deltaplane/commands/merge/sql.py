@@ -95,10 +95,14 @@ class MergeSql:
             "DROP TABLE unmatched",
         ]
 
-    def count_several_matches(self) -> str:
+    def count_several_matches(self, *, as_delta_rs: bool = False) -> str:
         """The number of rows that several pairs change: those that all pairs delete, and the
-        others."""
-        deletes = [n for n, c in enumerate(self.changing) if c.clause.action == "delete"]
+        others. delta-rs allows this only for deletes without a condition."""
+        deletes = [
+            n
+            for n, c in enumerate(self.changing)
+            if c.clause.action == "delete" and not (as_delta_rs and c.clause.condition is not None)
+        ]
         all_delete = f"bool_and(act IN ({_listed(deletes)}))" if deletes else "false"
         twice = f"SELECT {all_delete} AS fine FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
         return f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})"

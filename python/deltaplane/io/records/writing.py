@@ -25,12 +25,14 @@ class BloomFilterChoice(Record):
 
 class FileRequest(Record):
     """How data files are written; None means as the table's properties say. The target size is in
-    bytes. Bloom filters are those of the table's properties, changed by these choices."""
+    bytes. Bloom filters are those of the table's properties, changed by these choices. `encodings`
+    are those of columns by their dotted names; such columns have no dictionary."""
 
     target_file_size: int | None = None
     compression: str | None = None
     row_group_rows: int | None = None
     bloom_filters: Sequence[BloomFilterChoice] = ()
+    encodings: Mapping[str, str] = {}
 
 
 class CommitRequest(Record):
@@ -171,7 +173,9 @@ class WriteSpec(Record):
     row_group_rows: int | None
     compression: str | None
     bloom_filters: list[BloomFilter]
+    encodings: dict[str, str]
     stats_columns: dict[str, Any]
+    as_delta_rs: bool
     string_prefix_length: int
     identity: list[Fill]
     row_rules: RowRules

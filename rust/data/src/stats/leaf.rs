@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringArray};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{max, max_string, min, min_string, nullif};
+use arrow::compute::{max, max_boolean, max_string, min, min_boolean, min_string, nullif};
 use arrow::datatypes::{
     ArrowNativeTypeOp, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType,
@@ -22,6 +22,8 @@ pub(super) struct Leaf {
     /// `None` for arrays and maps, which have a null count only.
     kind: Option<Primitive>,
     prefix: usize,
+    /// Whether the statistics are in delta-rs's form.
+    as_delta_rs: bool,
     nulls: u64,
     bounds: Bounds,
 }
@@ -49,7 +51,7 @@ enum Bounds {
 }
 
 impl Leaf {
-    pub(super) fn new(t: &DataType, prefix: usize) -> Self {
+    pub(super) fn new(t: &DataType, prefix: usize, as_delta_rs: bool) -> Self {
         let kind = match t {
             DataType::Primitive(p) => Some(*p),
             _ => None,
@@ -57,6 +59,7 @@ impl Leaf {
         Leaf {
             kind,
             prefix,
+            as_delta_rs,
             nulls: 0,
             bounds: Bounds::Empty,
         }
@@ -74,6 +77,7 @@ impl Leaf {
             return Ok(());
         }
         let bounds = match self.kind {
+            Some(Primitive::Boolean) if self.as_delta_rs => booleans(&masked),
             Some(Primitive::Byte) => ints::<Int8Type>(&masked),
             Some(Primitive::Short) => ints::<Int16Type>(&masked),
             Some(Primitive::Integer) => ints::<Int32Type>(&masked),
@@ -143,7 +147,10 @@ impl Leaf {
 
     fn int_text(&self, v: i64) -> Option<String> {
         match self.kind {
+            Some(Primitive::Boolean) => Some((v != 0).to_string()),
             Some(Primitive::Date) => text::date(v),
+            Some(Primitive::Timestamp) if self.as_delta_rs => text::exact_time(v, "T", "Z"),
+            Some(Primitive::TimestampNtz) if self.as_delta_rs => text::exact_time(v, " ", ""),
             Some(Primitive::Timestamp) => text::timestamp(v, "Z"),
             Some(Primitive::TimestampNtz) => text::timestamp(v, ""),
             _ => Some(v.to_string()),
@@ -201,6 +208,11 @@ where
 {
     let a = array.as_primitive_opt::<T>()?;
     Some(Bounds::Int(min(a)?.into(), max(a)?.into()))
+}
+
+fn booleans(array: &ArrayRef) -> Option<Bounds> {
+    let a = array.as_boolean_opt()?;
+    Some(Bounds::Int(min_boolean(a)?.into(), max_boolean(a)?.into()))
 }
 
 fn decimals(array: &ArrayRef) -> Option<Bounds> {

@@ -23,6 +23,9 @@ pub struct StatsConfig {
     pub columns: StatsColumns,
     /// How many characters of a string bound are kept (P162).
     pub string_prefix_length: usize,
+    /// Whether statistics are in delta-rs's form: no null counts of columns whose type has no
+    /// bounds, bounds of booleans, times to the microsecond without zeros at the end.
+    pub as_delta_rs: bool,
 }
 
 impl Default for StatsConfig {
@@ -31,6 +34,7 @@ impl Default for StatsConfig {
         StatsConfig {
             columns: StatsColumns::FirstLeaves(32),
             string_prefix_length: 32,
+            as_delta_rs: false,
         }
     }
 }
@@ -102,8 +106,8 @@ fn choose(
                 .collect();
             (!children.is_empty()).then_some(Node::Struct(children))
         }
-        other => chosen.takes(path).then(|| {
-            let leaf = Leaf::new(other, config.string_prefix_length);
+        other => (chosen.takes(path) && !(config.as_delta_rs && has_no_bounds(other))).then(|| {
+            let leaf = Leaf::new(other, config.string_prefix_length, config.as_delta_rs);
             match other {
                 DataType::Primitive(Primitive::Variant) => Node::Variant(leaf, Paths::new(config.string_prefix_length)),
                 _ => Node::Leaf(leaf),
@@ -115,6 +119,14 @@ fn choose(
         name: mapping.physical_name(f).to_owned(),
         node,
     })
+}
+
+/// Whether statistics of a type, which isn't a struct, are a null count alone.
+fn has_no_bounds(kind: &DataType) -> bool {
+    match kind {
+        DataType::Primitive(kind) => matches!(kind, Primitive::Binary),
+        _ => true,
+    }
 }
 
 impl ColumnStats {

@@ -253,3 +253,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn statistics_in_the_form_of_delta_rs() {
+    let schema = schema(&[
+        ("b", P::Boolean),
+        ("t", P::Timestamp),
+        ("n", P::TimestampNtz),
+        ("y", P::Binary),
+    ]);
+    let config = StatsConfig {
+        as_delta_rs: true,
+        ..StatsConfig::default()
+    };
+    let times = vec![Some(0), None, Some(1_500_000)];
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])),
+        Arc::new(TimestampMicrosecondArray::from(times.clone()).with_timezone("UTC")),
+        Arc::new(TimestampMicrosecondArray::from(times)),
+        Arc::new(BinaryArray::from_opt_vec(vec![Some(b"x"), None, None])),
+    ];
+    let mut columns = new_columns(&schema, &[], Mapping::None, &config);
+    for (column, array) in columns.iter_mut().zip(&arrays) {
+        if let Some(column) = column {
+            column.update(array).unwrap();
+        }
+    }
+    let stats: Value = serde_json::from_str(&to_json(3, &columns)).unwrap();
+    assert_eq!(
+        stats["minValues"],
+        json!({"b": false, "t": "1970-01-01T00:00:00Z", "n": "1970-01-01 00:00:00"})
+    );
+    assert_eq!(
+        stats["maxValues"],
+        json!({"b": true, "t": "1970-01-01T00:00:01.500Z", "n": "1970-01-01 00:00:01.500"})
+    );
+    assert_eq!(stats["nullCount"], json!({"b": 1, "t": 1, "n": 1}));
+}

@@ -21,6 +21,13 @@ pub(super) fn timestamp(micros: i64, zone: &str) -> Option<String> {
     Some(format!("\"{}{zone}\"", t.format("%Y-%m-%dT%H:%M:%S%.3f")))
 }
 
+/// Microseconds in delta-rs's form: as many digits of a second as the value needs, in threes.
+pub(super) fn exact_time(micros: i64, separator: &str, zone: &str) -> Option<String> {
+    let t = DateTime::from_timestamp_micros(micros)?;
+    let (date, time) = (t.format("%Y-%m-%d"), t.format("%H:%M:%S%.f"));
+    Some(format!("\"{date}{separator}{time}{zone}\""))
+}
+
 /// Exact digits with the scale's zeros, a JSON number.
 pub(super) fn decimal(v: i128, scale: i8) -> String {
     let scale = usize::from(scale.unsigned_abs());

@@ -87,7 +87,7 @@ impl Paths {
         };
         let prefix = self.prefix;
         let known = self.known.entry(path.clone()).or_insert_with(|| Path {
-            leaf: Leaf::new(&DataType::Primitive(primitive), prefix),
+            leaf: Leaf::new(&DataType::Primitive(primitive), prefix, false),
             primitive,
             values: 0,
             mixed: false,

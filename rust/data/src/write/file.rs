@@ -22,6 +22,8 @@ use uuid::Uuid;
 use super::bloom::Filters;
 use super::bounds;
 use super::copied::CopiedColumn;
+use super::encodings;
+use super::kinds::{check_required, declared_schema};
 use super::parts::Parts;
 use super::repeats::hardly_repeats;
 use super::{Compression, FileKind, WriteSpec, logged_path};
@@ -63,10 +65,15 @@ impl FileSpec {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("deltaplane version ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(codec(spec.compression)?);
+        let properties = encodings::applied(&stored, spec, properties)?;
         let filters = Filters::new(&stored, spec)?;
         let properties = filters.applied(properties, spec.row_group_rows)?.build();
+        let schema = file_schema(&stored, spec.mapping);
         Ok(FileSpec {
-            schema: file_schema(&stored, spec.mapping),
+            schema: match spec.kind {
+                FileKind::Changes if spec.stats.as_delta_rs => declared_schema(&schema, &stored),
+                _ => schema,
+            },
             shredded: spec.shred_variants.then(|| stored.clone()),
             stats: stats::new_columns(
                 &stored,
@@ -231,6 +238,8 @@ struct Column {
     writers: Vec<ArrowColumnWriter>,
     stats: Option<ColumnStats>,
     layout: Layout,
+    /// Whether the field or a part of it may be required.
+    has_required: bool,
     /// The copied pages of this row group, instead of its rows.
     copied: Option<CopiedColumn>,
 }
@@ -261,6 +270,9 @@ impl Column {
         let array = self.layout.lay_out(array)?;
         if let Some(stats) = &mut self.stats {
             stats.update_typed(&array)?;
+        }
+        if self.has_required {
+            check_required(&self.field, &array, None)?;
         }
         let leaves = compute_leaves(&self.field, &array).map_err(|e| encoding(self.field.name(), &e))?;
         for (writer, leaf) in self.writers.iter_mut().zip(&leaves) {
@@ -331,6 +343,7 @@ impl OpenFile {
                 writers: Vec::new(),
                 stats: s.clone(),
                 layout,
+                has_required: spec.kind == FileKind::Changes,
                 copied: None,
             })
             .collect();

@@ -1,10 +1,12 @@
 //! Additional columns of a writer's files: row ids that rewritten rows keep (P142), or change types
 //! (P130). Such columns have no statistics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field as ArrowField, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field as ArrowField, FieldRef, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, AddCdcFile};
 use deltaplane_protocol::changes::CHANGE_TYPE;
@@ -12,7 +14,7 @@ use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::features::row_tracking::ICEBERG_IDS;
 use deltaplane_protocol::mapping;
 use deltaplane_protocol::paths::CHANGE_DIR;
-use deltaplane_protocol::schema::{Field, Primitive, StructType};
+use deltaplane_protocol::schema::{DataType as TableType, Field, Primitive, StructType};
 use deltaplane_protocol::stats_columns::StatsColumns;
 
 use super::WriteSpec;
@@ -66,6 +68,7 @@ impl WriteSpec {
             kind: FileKind::Changes,
             // Change files are read completely.
             bloom_filters: Vec::new(),
+            encodings: BTreeMap::new(),
             stats: StatsConfig {
                 columns: StatsColumns::Columns(Vec::new()),
                 ..self.stats.clone()
@@ -80,6 +83,63 @@ impl WriteSpec {
             self.schema.fields().iter().cloned().chain(columns).collect(),
         ));
         self
+    }
+}
+
+/// The schema of files of changed rows in delta-rs's form: what the table declares as NOT NULL is
+/// required, and so is the change type.
+pub(super) fn declared_schema(schema: &Schema, stored: &StructType) -> SchemaRef {
+    let fields = schema.fields().iter().zip(stored.fields());
+    let fields = fields.map(|(f, own)| declared(f, &own.data_type, own.nullable && own.name != CHANGE_TYPE));
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        schema.metadata().clone(),
+    ))
+}
+
+fn declared(field: &ArrowField, own: &TableType, nullable: bool) -> FieldRef {
+    let kind = match (field.data_type(), own) {
+        (DataType::Struct(fields), TableType::Struct(own)) => {
+            let fields = fields.iter().zip(own.fields());
+            DataType::Struct(
+                fields
+                    .map(|(f, own)| declared(f, &own.data_type, own.nullable))
+                    .collect(),
+            )
+        }
+        (DataType::List(item), TableType::Array(own)) => {
+            DataType::List(declared(item, &own.element, own.contains_null))
+        }
+        (kind, _) => kind.clone(),
+    };
+    Arc::new(field.clone().with_data_type(kind).with_nullable(nullable))
+}
+
+/// Refuses nulls in what a field declares as required: the Parquet writer would store other values.
+pub(super) fn check_required(field: &ArrowField, array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
+    let nulls = NullBuffer::union(parent, array.logical_nulls().as_ref());
+    let own = nulls.as_ref().map_or(0, NullBuffer::null_count);
+    if !field.is_nullable() && own > parent.map_or(0, NullBuffer::null_count) {
+        return Err(Error::schema_mismatch(format!(
+            "rows of the table have null in `{}`, which the table declares as NOT NULL",
+            field.name()
+        )));
+    }
+    match field.data_type() {
+        DataType::Struct(fields) => {
+            let columns = array.as_struct_opt().map_or(&[][..], StructArray::columns);
+            let mut parts = fields.iter().zip(columns);
+            parts.try_for_each(|(f, column)| check_required(f, column, nulls.as_ref()))
+        }
+        DataType::List(item) => match array.as_list_opt::<i32>() {
+            Some(list) => {
+                let (from, to) = (list.value_offsets().first(), list.value_offsets().last());
+                let (from, to) = (from.map_or(0, |n| *n as usize), to.map_or(0, |n| *n as usize));
+                check_required(item, &list.values().slice(from, to - from), None)
+            }
+            None => Ok(()),
+        },
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ mod bloom;
 mod bounds;
 mod compress;
 mod copied;
+mod encodings;
 mod file;
 mod indexes;
 mod kinds;
@@ -18,7 +19,7 @@ mod repeats;
 mod sink;
 mod split;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -106,6 +107,8 @@ pub struct WriteSpec {
     pub compression: Compression,
     /// The columns with Bloom filters.
     pub bloom_filters: Vec<BloomFilter>,
+    /// Encodings by the dotted names of columns, which then have no dictionary.
+    pub encodings: BTreeMap<String, String>,
     /// Whether variants get typed columns, by the first rows of each file (P154).
     pub shred_variants: bool,
     /// Most rows in a row group.
@@ -132,6 +135,7 @@ impl WriteSpec {
             kind: FileKind::Data,
             compression: Compression::default(),
             bloom_filters: Vec::new(),
+            encodings: BTreeMap::new(),
             shred_variants: false,
             row_group_rows: 1 << 20,
             max_open_partitions: 64,

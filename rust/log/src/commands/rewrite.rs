@@ -221,8 +221,12 @@ impl Rewrite {
 
     /// The requirements of new files.
     pub fn target(&self) -> FileTarget<'_> {
+        let as_delta_rs = self.request.commit.delta_rs.is_some();
         if let Some(planned) = &self.incoming {
-            return planned.target();
+            return FileTarget {
+                as_delta_rs,
+                ..planned.target()
+            };
         }
         let state = self.base.state();
         let (schema, mapping) = match &self.without_column_mapping {
@@ -236,6 +240,7 @@ impl Rewrite {
             form: self.form,
             properties: state.properties(),
             request: &self.request.files,
+            as_delta_rs,
         }
     }
 

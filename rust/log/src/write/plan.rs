@@ -70,6 +70,8 @@ pub struct FileTarget<'a> {
     pub properties: &'a Properties,
     /// The caller's settings.
     pub request: &'a FileRequest,
+    /// Whether statistics are those of delta-rs.
+    pub as_delta_rs: bool,
 }
 
 enum Replace {
@@ -659,6 +661,7 @@ impl PlannedWrite {
             form: self.form,
             properties: &self.properties,
             request: &self.request.files,
+            as_delta_rs: self.request.commit.delta_rs.is_some(),
         }
     }
 
@@ -897,13 +900,20 @@ fn written_partitions(base: &Snapshot, adds: &[Add]) -> Result<Pruner> {
 fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
     let batch = adds_to_batch(adds)?;
     let keep = pruner.keep(&batch)?;
-    match adds.iter().zip(keep.values()).find(|(_, inside)| !inside) {
-        None => Ok(()),
-        Some((a, _)) => Err(Error::invalid_argument(format!(
-            "the data has rows that `{sql}` doesn't select{}: nothing was committed; filter the data, or widen the predicate",
-            partition_said(a)
-        ))),
-    }
+    let outside: Vec<_> = adds
+        .iter()
+        .zip(keep.values())
+        .filter_map(|(add, inside)| (!inside).then_some(add))
+        .collect();
+    let Some(first) = outside.first() else { return Ok(()) };
+    let rows = outside.iter().map(|add| num_records(add.stats.as_deref()?));
+    let rows = rows.sum::<Option<i64>>().map(|n| format!(" (rows: {n})"));
+    Err(Error::invalid_argument(format!(
+        "the data has rows that `{sql}` doesn't select{}{}: nothing was committed; filter the data, or widen the \
+         predicate",
+        partition_said(first),
+        rows.unwrap_or_default()
+    )))
 }
 
 /// The partition of a file, for an error.

@@ -59,6 +59,8 @@ pub struct FileRequest {
     pub row_group_rows: Option<usize>,
     /// Columns with and without Bloom filters, besides those of the table's properties.
     pub bloom_filters: Vec<BloomFilterChoice>,
+    /// Encodings by the dotted names of columns, which then have no dictionary.
+    pub encodings: BTreeMap<String, String>,
 }
 
 /// The settings of a commit.
