@@ -15,6 +15,7 @@ from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaError,
     SchemaMismatchError,
+    TableAlreadyExistsError,
 )
 
 __all__ = ["deltalake_errors"]
@@ -52,6 +53,7 @@ _RULES = [
     ),
     _Rule(re.compile(""), "Invalid data found: rows failed validation check.", ConstraintViolationError),
     _Rule(re.compile("the data has rows that"), "Invalid data found: rows failed validation check."),
+    _Rule(re.compile("a table is here already"), "A table already exists:", TableAlreadyExistsError),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteReadException),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteDeleteException),
     _Rule(

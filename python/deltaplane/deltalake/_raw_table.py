@@ -291,6 +291,22 @@ class RawDeltaTable:
         scanned = metrics.get("num_target_files_scanned")
         return metrics if scanned is None else {**metrics, "num_target_files_skipped_during_scan": total - scanned}
 
+    def create_write_transaction(
+        self,
+        actions: list[Any],
+        mode: str,
+        partition_by: list[str],
+        schema: Schema,
+        partitions_filters: Any = None,
+        commit_properties: Any = None,
+        post_commithook_properties: Any = None,
+    ) -> None:
+        """Commits files that were written already."""
+        from deltaplane.deltalake._writes import write_files
+
+        settings = (partitions_filters, commit_properties, post_commithook_properties)
+        write_files(self, actions, mode, partition_by, schema, *settings)
+
     # --- its maintenance ----------------------------------------------------------------------------------------------
 
     def vacuum(
