@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr import Predicate
-from deltaplane.io.store_files import StoreFiles, arrow_file_system
+from deltaplane.io.store_files import StoreFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ def arrow_dataset(
     if filesystem is None:
         sizes = dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True))
         store = StoreFiles(table.location, table.storage_options, sizes)
-        filesystem = _rendered(table, store, unreadable, schema) if unreadable else arrow_file_system(store)
+        filesystem = _file_system(table, store, unreadable, schema)
     form = ds.ParquetFileFormat(
         read_options=parquet_read_options,
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=True),
@@ -79,8 +79,8 @@ def has_unreadable_files(table: DeltaTable) -> bool:
     return bool(snapshot.may_have_vectors() and table.deletion_vectors().read_all().num_rows)
 
 
-def _rendered(table: DeltaTable, store: StoreFiles, paths: set[str], schema: pa.Schema) -> pa_fs.FileSystem:
-    """A file system that gives pyarrow the table's rows for these files."""
+def _file_system(table: DeltaTable, store: StoreFiles, rendered: set[str], schema: pa.Schema) -> pa_fs.FileSystem:
+    """A file system of the table's files, which gives pyarrow the table's rows for some of them."""
     import pyarrow as pa
 
     from deltaplane import _native
@@ -88,10 +88,10 @@ def _rendered(table: DeltaTable, store: StoreFiles, paths: set[str], schema: pa.
 
     snapshot = table._snapshot
     # One file in each: no two files fit into a byte.
-    splits = {split.paths[0]: split for split in _native.scan_splits(snapshot, None, 1)}
+    splits = _native.scan_splits(snapshot, None, 1) if rendered else []
+    chosen = {split.paths[0]: split for split in splits if split.paths[0] in rendered}
     partition = set(table.metadata().partition_columns)
     columns = pa.schema([field for field in schema if field.name not in partition])
-    chosen = {path: splits[path] for path in paths}
     return RenderedFiles(store, _native.SplitScan.of(snapshot), chosen, columns).file_system()
 
 

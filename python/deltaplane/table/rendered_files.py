@@ -1,4 +1,5 @@
-"""Data files as pyarrow can read them: with the table's column names, without deleted rows.
+"""A table's data files as a file system of pyarrow, which renders those that pyarrow would read
+wrongly: with the table's column names, without deleted rows.
 
 Imports pyarrow, whose class of file systems it is derived from. `arrow_dataset` decides which files
 are rendered.
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from deltaplane import _native
+from deltaplane.exceptions import DeltaError
 from deltaplane.io.store_files import StoreFiles, relative
 
 __all__ = ["RenderedFiles"]
@@ -88,7 +90,10 @@ class _Handler(fs.FileSystemHandler):  # type: ignore[misc]
     def _info(self, path: str) -> fs.FileInfo:
         if path in self._rendered.splits:
             return fs.FileInfo(path, fs.FileType.File)
-        size = self._rendered.files.size(path)
+        try:
+            size = self._rendered.files.size(path)
+        except DeltaError as e:
+            raise OSError(str(e)) from e
         return fs.FileInfo(path, fs.FileType.NotFound if size is None else fs.FileType.File, size=size)
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
