@@ -8,11 +8,13 @@ deletion vectors or mapped columns, are rendered when pyarrow opens them.
 from __future__ import annotations
 
 import functools
+import json
 import operator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.exceptions import InternalError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 from deltaplane.io.store_files import StoreFiles
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     import pyarrow.fs as pa_fs
 
+    from deltaplane import _native
     from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["arrow_dataset", "fragment_expressions", "has_unreadable_files", "with_large_types"]
@@ -87,12 +90,22 @@ def _file_system(table: DeltaTable, store: StoreFiles, rendered: set[str], schem
     from deltaplane.table.rendered_files import RenderedFiles
 
     snapshot = table._snapshot
-    # One file in each: no two files fit into a byte.
-    splits = _native.scan_splits(snapshot, None, 1) if rendered else []
-    chosen = {split.paths[0]: split for split in splits if split.paths[0] in rendered}
+    chosen = {path: split for path, split in _splits(table) if path in rendered} if rendered else {}
     partition = set(table.metadata().partition_columns)
     columns = pa.schema([field for field in schema if field.name not in partition])
     return RenderedFiles(store, _native.SplitScan.of(snapshot), chosen, columns).file_system()
+
+
+def _splits(table: DeltaTable) -> Iterator[tuple[str, _native.Split]]:
+    """Path of each file, and the file with its deletion vector."""
+    from deltaplane import _native
+
+    paths = table.plan().read_all()["path"].to_pylist()
+    # One file in each, in the order of the plan: no two files fit into a byte.
+    for path, split in zip(paths, _native.scan_splits(table._snapshot, None, 1), strict=True):
+        if json.dumps(path, ensure_ascii=False).encode() not in split.to_bytes():
+            raise InternalError(f"the file {path} isn't where the plan has it; please report this")
+        yield path, split
 
 
 def _with_dictionaries(schema: pa.Schema, form: ds.ParquetFileFormat) -> pa.Schema:

@@ -138,11 +138,6 @@ pub fn of_parts(parts: Vec<Part>, target_bytes: u64) -> Vec<Split> {
 }
 
 impl Split {
-    /// The paths of the files, as the log names them.
-    pub fn paths(&self) -> Vec<String> {
-        self.files.iter().map(|f| f.path.clone()).collect()
-    }
-
     /// Columns that are constants of the files, and the files.
     pub fn into_parts(self) -> (Vec<String>, Vec<FileRead>) {
         let read = |f: SplitFile| FileRead {

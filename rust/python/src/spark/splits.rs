@@ -20,13 +20,7 @@ pub(crate) fn splits_of(splits: Vec<CoreSplit>) -> Vec<Split> {
 }
 
 #[boundary(pickles)]
-impl Split {
-    /// The paths of the files, as the log names them.
-    #[getter]
-    fn paths(&self) -> Vec<String> {
-        self.0.paths()
-    }
-}
+impl Split {}
 
 /// What is the same for all splits of a scan.
 #[pyclass(frozen, module = "deltaplane._native")]
