@@ -25,11 +25,10 @@ Each of these libraries runs in an environment of its own, with the locked versi
 `requirements/ecosystem`, and imports `deltaplane.deltalake` under the name `deltalake`
 ([how](deltalake.md)). The cases are the scripts of `tests/ecosystem/scripts`, which assert rows;
 `make test` runs all of them on deltaplane, except Ray's, which `make ecosystem` runs. The right
-column is what the same script does on the
-real deltalake 1.6.6.
+column is what the same script does on the real deltalake 1.6.6.
 
-This page is generated from `docs/ecosystem/*.json`: do not edit it. `make ecosystem` runs every case
-on both and writes the page again.
+This page is generated from `docs/ecosystem/*.json`: do not edit it. `make ecosystem` runs every
+case on both and writes the page again.
 """
 
 
