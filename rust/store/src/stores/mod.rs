@@ -108,7 +108,10 @@ pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Ar
 /// One set of options often serves several stores, so another store's option is accepted; an option
 /// that no store knows is refused, unless the options say otherwise.
 fn check_names(spec: &Spec, options: &Options) -> Result<()> {
-    if crate::options::flag(IGNORE_UNKNOWN_OPTIONS, options.get(IGNORE_UNKNOWN_OPTIONS).unwrap_or("false"))? {
+    if crate::options::flag(
+        IGNORE_UNKNOWN_OPTIONS,
+        options.get(IGNORE_UNKNOWN_OPTIONS).unwrap_or("false"),
+    )? {
         return Ok(());
     }
     let known = |key: &str| {
