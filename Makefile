@@ -108,12 +108,20 @@ $(STAMPS)/browser: tests/browser/install_browser.py requirements/browser.lock $(
 .PHONY: browser
 browser: $(STAMPS)/browser ## the headless browser that pages are tested in
 
+# Libraries that import deltalake, each in an environment of its own: some 300 MB to fetch, less than a minute.
+$(STAMPS)/ecosystem: tests/ecosystem/environments.py requirements/uv.lock $(wildcard requirements/ecosystem/*.lock) | $(STAMPS)/venv
+	$(BIN)/python tests/ecosystem/environments.py
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: ecosystem-packages
+ecosystem-packages: $(STAMPS)/ecosystem ## the environments of the libraries that import deltalake
+
 .PHONY: servers
 servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS, an older delta-rs, and a checker of histories
 
 # With -j: what is fetched comes while the core is compiled.
 .PHONY: setup
-setup: develop jars servers browser $(STAMPS)/classes ## all that the tests need
+setup: develop jars servers browser ecosystem-packages $(STAMPS)/classes ## all that the tests need
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -190,6 +198,11 @@ planted: develop ## plants one-line faults, each of which a named test must noti
 drop-in: develop ## delta-rs's Python tests on deltalake and on deltaplane.deltalake (DELTA_RS=/path/to/delta-rs, DROP_IN_ARGS="test_merge.py")
 	$(BIN)/python tests/drop_in/run.py "$(DELTA_RS)" $(DROP_IN_ARGS)
 
+.PHONY: ecosystem
+ecosystem: develop servers ecosystem-packages ## every library's cases on deltaplane and on deltalake, into docs/ecosystem.md (ECOSYSTEM_ARGS="polars dlt")
+	cd tests && ../$(BIN)/python -m ecosystem.record $(ECOSYSTEM_ARGS)
+	$(BIN)/python docs/generate_ecosystem.py
+
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
 	for measure in benches/bench_*.py benches/sql/bench_*.py benches/huge/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
@@ -235,7 +248,7 @@ fmt: $(STAMPS)/venv ## format everything
 .PHONY: lock
 lock: ## requirements/*.lock from requirements/*.in
 	test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv; }
-	for set in $(basename $(notdir $(wildcard requirements/*.in))); do \
+	for set in $(patsubst requirements/%.in,%,$(wildcard requirements/*.in requirements/ecosystem/*.in)); do \
 		.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 			--no-emit-index-url requirements/$$set.in --output-file requirements/$$set.lock; \
 	done

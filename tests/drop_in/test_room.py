@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import deltaplane
 import deltaplane.deltalake as room
 from deltaplane.deltalake._dialect import deltalake_sql, spark_query, spark_sql
 from deltaplane.deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
 from deltaplane.deltalake.transaction import AddAction
+from deltaplane.exceptions import InvalidArgumentError
 
 pytest.importorskip("arro3.core")
 
@@ -273,3 +277,63 @@ def test_rows_that_break_a_rule_are_counted(tmp_path: Path) -> None:
     for predicate in ("p = 'a'", "x = 1"):
         with pytest.raises(DeltaError, match="Invalid data found: 2 rows failed validation check"):
             room.write_deltalake(table, rows, mode="overwrite", predicate=predicate)
+
+
+def test_paths_are_encoded_as_in_the_log(tmp_path: Path) -> None:
+    location = str(tmp_path / "t")
+    room.write_deltalake(location, pa.table({"id": [1, 2], "p": ["a b", "c/d%é"]}), partition_by="p")
+    table = room.DeltaTable(location)
+    encoded = pa.table(table.get_add_actions())["path"].to_pylist()
+    logged = (tmp_path / "t" / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    adds = [json.loads(line)["add"]["path"] for line in logged if line.startswith('{"add"')]
+    assert sorted(encoded) == sorted(adds)
+    assert sorted(f"{location}/{unquote(path)}" for path in encoded) == sorted(table.file_uris())
+
+
+def test_files_that_others_wrote_are_added_by_their_names(tmp_path: Path) -> None:
+    location = tmp_path / "t"
+    schema = room.Schema.from_arrow(pa.schema({"id": pa.int64(), "p": pa.string()}))
+    room.DeltaTable.create(str(location), schema, partition_by="p")
+    actions = []
+    for number, folder in enumerate(["p=a%20b", "p=a b", "p=é"]):
+        (location / folder).mkdir()
+        pq.write_table(pa.table({"id": [number]}), location / folder / "f.parquet")
+        size = (location / folder / "f.parquet").stat().st_size
+        stats = '{"numRecords": 1}'
+        actions.append(AddAction(f"{folder}/f.parquet", size, {"p": str(number)}, 0, True, stats))
+    # As dask, Daft and Ray call it.
+    raw = room.DeltaTable(str(location))._table
+    raw.create_write_transaction(actions, "append", ["p"], schema, None, None, None)
+    assert sorted(room.DeltaTable(str(location)).to_pyarrow_table()["p"].to_pylist()) == ["0", "1", "2"]
+
+
+def test_deletion_vectors_name_files_as_file_uris_do(tmp_path: Path) -> None:
+    location = str(tmp_path / "t")
+    data = pa.table({"id": [1, 2, 3], "p": ["a b/c%"] * 3})
+    deltaplane.write_deltalake(location, data, partition_by="p", configuration={"delta.enableDeletionVectors": "true"})
+    deltaplane.DeltaTable(location).delete("id = 2")
+    table = room.DeltaTable(location)
+    vectors = pa.RecordBatchReader.from_stream(table.deletion_vectors()).read_all()
+    assert [path.removeprefix("file://") for path in vectors["filepath"].to_pylist()] == table.file_uris()
+    assert vectors["selection_vector"].to_pylist() == [[True, False, True]]
+
+
+def test_unknown_storage_options_have_no_effect(tmp_path: Path) -> None:
+    options = {"provider": "local", "PROFILE_NAME": "x"}
+    room.write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}), storage_options=options)
+    assert room.DeltaTable(str(tmp_path / "t"), storage_options=options).version() == 0
+    with pytest.raises(InvalidArgumentError, match="unknown storage option"):
+        deltaplane.DeltaTable(str(tmp_path / "t"), storage_options=options)
+
+
+def test_a_table_that_exists_is_named_in_deltalakes_words(tmp_path: Path) -> None:
+    room.write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
+    with pytest.raises(room.exceptions.DeltaError, match="A table already exists"):
+        room.write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
+
+
+def test_private_names_that_libraries_import() -> None:
+    from deltaplane.deltalake.writer import writer
+
+    assert callable(writer.try_get_table_and_table_uri)
+    assert callable(writer._convert_arro3_schema_to_delta)

@@ -61,7 +61,7 @@ SLOW_OF_PYTHON = {"inspect", "ast", "dataclasses", "uuid", "asyncio", "subproces
 # Rooms that may load heavy packages, since users import them only for that purpose.
 MAY_LOAD = {"spark", "spark_created", "spark_names", "spark_results", "cli", "demo"}
 # Modules that may load heavy packages: a class of pyarrow is their base.
-MAY_LOAD_MODULES = {("deltalake", "fs", "fs_handler")}
+MAY_LOAD_MODULES = {("deltalake", "fs", "fs_handler"), ("table", "rendered_files")}
 
 PREFIX = "python/deltaplane/"
 

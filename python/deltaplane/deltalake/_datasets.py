@@ -22,13 +22,17 @@ def dataset(
     schema: pa.Schema | None,
     as_large_types: bool,
 ) -> ds.Dataset:
-    """The files that may hold matching rows, over deltalake's file system."""
+    """The files that may hold matching rows, over deltalake's file system; over a file system that
+    renders files, where pyarrow can't read them itself."""
     import pyarrow.fs as pa_fs
 
     from deltaplane.deltalake.fs import DeltaStorageHandler
+    from deltaplane.table.arrow_dataset import has_unreadable_files
 
     raw = table._table
-    if not filesystem:
+    if not filesystem and has_unreadable_files(raw.inner):
+        filesystem = None
+    elif not filesystem:
         handler = DeltaStorageHandler.from_table(raw, table._storage_options, raw.get_add_file_sizes())
         filesystem = pa_fs.PyFileSystem(handler)
     elif isinstance(filesystem, str):
@@ -51,15 +55,15 @@ def rows(table: DeltaTable, predicate: Any, columns: list[str] | None, filesyste
     import pyarrow as pa
     from pyarrow.parquet import filters_to_expression
 
+    from deltaplane.table.arrow_dataset import has_unreadable_files
+
     expression = None if filters is None else filters_to_expression(filters)
-    try:
-        files = table.to_pyarrow_dataset(file_pruning_predicate=predicate, filesystem=filesystem)
-    except DeltaProtocolError:
-        if filesystem is not None or table.protocol().min_reader_version > 3:
-            raise
-        # deltaplane reads what pyarrow can't: deletion vectors, mapped columns.
+    table._check_readable()
+    if filesystem is None and has_unreadable_files(table._table.inner):
+        # Faster than a dataset, which renders such files for pyarrow.
         read = table._table.inner.to_pyarrow_table(predicate)
         read = read.cast(pa.schema(table.schema()))
         read = read if expression is None else read.filter(expression)
         return read if columns is None else read.select(columns)
+    files = table.to_pyarrow_dataset(file_pruning_predicate=predicate, filesystem=filesystem)
     return files.to_table(columns=columns, filter=expression)

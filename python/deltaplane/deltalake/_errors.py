@@ -15,6 +15,7 @@ from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaError,
     SchemaMismatchError,
+    TableAlreadyExistsError,
 )
 
 __all__ = ["deltalake_errors"]
@@ -54,6 +55,7 @@ _RULES = [
     _Rule(re.compile(""), _BROKEN, ConstraintViolationError),
     _Rule(re.compile(r"the data has rows that .*\(rows: (?P<count>\d+)\)"), _BROKEN),
     _Rule(re.compile("the data has rows that"), _BROKEN),
+    _Rule(re.compile("a table is here already"), "A table already exists:", TableAlreadyExistsError),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteReadException),
     _Rule(re.compile(""), _DELETED, ConcurrentDeleteDeleteException),
     _Rule(

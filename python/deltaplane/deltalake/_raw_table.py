@@ -4,9 +4,11 @@ converts its arguments, calls deltaplane's table, and converts the result.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import deltaplane
 from deltaplane.deltalake import _filters
@@ -15,7 +17,7 @@ from deltaplane.deltalake._commits import hook_properties as _hook
 from deltaplane.deltalake._commits import writer_properties as _files
 from deltaplane.deltalake._dialect import deltalake_sql, spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
-from deltaplane.deltalake._util import own_location, own_options
+from deltaplane.deltalake._util import own_location, own_options, path_in_log
 from deltaplane.exceptions import DeltaError, VersionNotFoundError
 
 if TYPE_CHECKING:
@@ -173,7 +175,7 @@ class RawDeltaTable:
         return dict(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
 
     def get_add_actions(self, flatten: bool) -> Table:
-        """One row for each file."""
+        """One row for each file. Paths are URL-encoded, as in the log: libraries decode them."""
         import pyarrow as pa
 
         from deltaplane.deltalake._arrow import as_arro3_table, without_infinity
@@ -181,6 +183,8 @@ class RawDeltaTable:
         with deltalake_errors():
             adds = self.inner.get_add_actions(flatten)
         adds = without_infinity(adds)
+        paths = pa.array([path_in_log(path) for path in adds["path"].to_pylist()], pa.string())
+        adds = adds.set_column(adds.schema.get_field_index("path"), "path", paths)
         index = adds.schema.get_field_index("modification_time")
         millis = adds["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
         return as_arro3_table(adds.set_column(index, "modification_time", millis))
@@ -208,11 +212,24 @@ class RawDeltaTable:
         return as_arro3_reader(reader, with_views(declared(reader.schema, pa.schema(self.schema))))
 
     def deletion_vectors(self) -> RecordBatchReader:
-        """The files with deletion vectors, and which of their rows are left."""
+        """The files with deletion vectors, and which of their rows are left. Files are named as by
+        `file_uris`: libraries compare both."""
         import arro3.core
+        import pyarrow as pa
 
         with deltalake_errors():
-            return arro3.core.RecordBatchReader.from_arrow(self.inner.deletion_vectors())
+            vectors = self.inner.deletion_vectors()
+
+        schema = vectors.schema
+        index = schema.get_field_index("filepath")
+        field = schema.field(index)
+
+        def decoded() -> Iterator[pa.RecordBatch]:
+            for batch in vectors:
+                paths = [unquote(path) for path in batch.column(index).to_pylist()]
+                yield batch.set_column(index, field, pa.array(paths, field.type))
+
+        return arro3.core.RecordBatchReader.from_arrow(pa.RecordBatchReader.from_batches(schema, decoded()))
 
     def load_cdf(
         self,
@@ -290,6 +307,22 @@ class RawDeltaTable:
             metrics = merge_builder.run(self.inner)
         scanned = metrics.get("num_target_files_scanned")
         return metrics if scanned is None else {**metrics, "num_target_files_skipped_during_scan": total - scanned}
+
+    def create_write_transaction(
+        self,
+        actions: list[Any],
+        mode: str,
+        partition_by: list[str],
+        schema: Schema,
+        partitions_filters: Any = None,
+        commit_properties: Any = None,
+        post_commithook_properties: Any = None,
+    ) -> None:
+        """Commits files that were written already."""
+        from deltaplane.deltalake._writes import write_files
+
+        settings = (partitions_filters, commit_properties, post_commithook_properties)
+        write_files(self, actions, mode, partition_by, schema, *settings)
 
     # --- its maintenance ----------------------------------------------------------------------------------------------
 

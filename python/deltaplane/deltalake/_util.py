@@ -6,6 +6,7 @@ import os
 import warnings
 from datetime import date, datetime
 from typing import Any
+from urllib.parse import quote
 
 
 def encode_partition_value(val: Any) -> str:
@@ -63,17 +64,34 @@ def take_positional(
         values[name] = value
 
 
+# Characters that URLs have as they are, beside letters and digits.
+_IN_PATHS = "/=:@!$&'()*+,;-._~"
+
+
+def path_in_log(path: str) -> str:
+    """A file's path as the log has it, URL-encoded.
+
+    >>> path_in_log("day=a b/x%2Fy.parquet")
+    'day=a%20b/x%252Fy.parquet'
+    """
+    return quote(path, safe=_IN_PATHS)
+
+
 # Options of deltalake's writer of files.
 _OF_DELTALAKE = {"max_buffer_size", "max_concurrency"}
 _ROOT = "opendal.root"
+_IGNORE = "ignore_unknown_options"
 
 
 def own_options(options: dict[str, str] | None) -> dict[str, str] | None:
-    """Storage options without those that only deltalake's writer of files has."""
-    if options is None:
-        return None
-    retained = {key: value for key, value in options.items() if key not in _OF_DELTALAKE and key != _ROOT}
-    return retained or None
+    """Storage options without those that only deltalake's writer of files has. Unknown ones are
+    ignored, as in deltalake: libraries pass settings of their own along.
+
+    >>> own_options({"aws_region": "r", "max_buffer_size": "1"})
+    {'aws_region': 'r', 'ignore_unknown_options': 'true'}
+    """
+    retained = {key: value for key, value in (options or {}).items() if key not in _OF_DELTALAKE and key != _ROOT}
+    return {**retained, _IGNORE: "true"} if retained else None
 
 
 def own_location(table_uri: str, options: dict[str, str] | None) -> str:

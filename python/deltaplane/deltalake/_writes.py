@@ -14,7 +14,7 @@ from deltaplane.deltalake._commits import AddAction
 from deltaplane.deltalake._dialect import spark_sql
 from deltaplane.deltalake._errors import deltalake_errors
 from deltaplane.deltalake._filters import types_of
-from deltaplane.deltalake._util import own_location, own_options
+from deltaplane.deltalake._util import own_location, own_options, path_in_log
 from deltaplane.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -412,7 +412,7 @@ def _commit_files(
 def _add_json(action: AddAction) -> str:
     return json.dumps(
         {
-            "path": action.path.lstrip("/"),
+            "path": path_in_log(action.path.lstrip("/")),
             "size": action.size,
             "partitionValues": dict(action.partition_values),
             "modificationTime": action.modification_time,

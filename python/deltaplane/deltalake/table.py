@@ -362,7 +362,8 @@ class DeltaTable:
         """The table's files as a dataset of pyarrow.
 
         Raises:
-            DeltaProtocolError: the table has features that pyarrow doesn't read.
+            DeltaProtocolError: the table has files outside of its directory; or `filesystem` is
+                given, and files have deletion vectors or mapped columns.
         """
         from deltaplane.deltalake._datasets import dataset
 
@@ -372,17 +373,12 @@ class DeltaTable:
         return dataset(self, predicate, filesystem, parquet_read_options, schema, as_large_types)
 
     def _check_readable(self) -> None:
+        # Features that deltaplane doesn't read were refused when the table was opened.
         protocol = self.protocol()
         if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION:
             raise DeltaProtocolError(
                 "The table's minimum reader version greater than the maximum supported version "
                 f"{MAX_SUPPORTED_READER_VERSION} with these reader features: {SUPPORTED_READER_FEATURES}"
-            )
-        missing = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
-        if protocol.min_reader_version >= 3 and missing:
-            raise DeltaProtocolError(
-                f"The table has set these reader features: {missing} but these are not yet supported by the "
-                "deltalake reader."
             )
 
     def to_pyarrow_table(

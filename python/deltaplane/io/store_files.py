@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.exceptions import DeltaError, FileMissingError, TableNotFoundError
+from deltaplane.exceptions import FileMissingError, TableNotFoundError
 from deltaplane.io.storage_options import StorageOptions, TableUri, location_text, storage_options_text
 
 if TYPE_CHECKING:
-    import pyarrow.fs as pa_fs
+    pass
 
-__all__ = ["StoreFile", "StoreFiles", "StoreWriter", "arrow_file_system"]
+__all__ = ["StoreFile", "StoreFiles", "StoreWriter", "relative"]
 
 
 class StoreFile(io.RawIOBase):
@@ -192,59 +192,3 @@ class StoreFiles:
 def relative(path: str) -> str:
     """A path as the store has it, without slashes around it."""
     return path.strip("/")
-
-
-def arrow_file_system(files: StoreFiles) -> pa_fs.PyFileSystem:
-    """A file system of pyarrow for reading these files.
-
-    >>> import pyarrow as pa, pyarrow.parquet as pq
-    >>> files = StoreFiles("memory://doc-arrow-files")
-    >>> with files.create("t.parquet") as out:
-    ...     pq.write_table(pa.table({"x": [1]}), out)
-    >>> pq.read_table("t.parquet", filesystem=arrow_file_system(files))["x"].to_pylist()
-    [1]
-    """
-    import pyarrow as pa
-    from pyarrow import fs
-
-    # pyarrow has no types for its base class.
-    class Reading(fs.FileSystemHandler):  # type: ignore[misc]
-        """Reads only: other operations aren't supported."""
-
-        def get_type_name(self) -> str:
-            return "deltaplane"
-
-        def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
-            return [_file_info(files, path) for path in paths]
-
-        def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-            info = files.files_below(selector.base_dir)
-            return [fs.FileInfo(path, fs.FileType.File, size=size) for path, size, _ in info]
-
-        def open_input_file(self, path: str) -> pa.PythonFile:
-            return pa.PythonFile(files.open(path), mode="r")
-
-        open_input_stream = open_input_file
-
-        def normalize_path(self, path: str) -> str:
-            return path
-
-        def _refused(self, *_: Any) -> None:
-            raise NotImplementedError("these files are only read")
-
-        copy_file = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refused
-        delete_file = move = open_append_stream = open_output_stream = _refused
-
-    return fs.PyFileSystem(Reading())
-
-
-def _file_info(files: StoreFiles, path: str) -> pa_fs.FileInfo:
-    from pyarrow import fs
-
-    try:
-        size = files.size(path)
-    except DeltaError as e:
-        raise OSError(str(e)) from e
-    if size is None:
-        return fs.FileInfo(path, fs.FileType.NotFound)
-    return fs.FileInfo(path, fs.FileType.File, size=size)

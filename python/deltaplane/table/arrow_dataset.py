@@ -1,29 +1,32 @@
 """A table's files as a dataset of pyarrow: a fragment for each file, with what the log states of
-its
-rows, by which other libraries skip files.
+its rows, by which other libraries skip files.
 
-Reads the log; pyarrow reads the data files.
+Reads the log; pyarrow reads the data files. Files that pyarrow would read wrongly, those with
+deletion vectors or mapped columns, are rendered when pyarrow opens them.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import operator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.exceptions import InternalError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
-from deltaplane.io.store_files import StoreFiles, arrow_file_system
+from deltaplane.io.store_files import StoreFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
     import pyarrow.fs as pa_fs
 
+    from deltaplane import _native
     from deltaplane.table.delta_table import DeltaTable
 
-__all__ = ["arrow_dataset", "fragment_expressions", "with_large_types"]
+__all__ = ["arrow_dataset", "fragment_expressions", "has_unreadable_files", "with_large_types"]
 
 
 def arrow_dataset(
@@ -38,18 +41,20 @@ def arrow_dataset(
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    snapshot = table._snapshot
-    if snapshot.column_mapping != "none":
-        raise UnsupportedFeatureError("pyarrow doesn't map names of columns in files: read the table with scan")
-    if snapshot.may_have_vectors() and table.deletion_vectors().read_all().num_rows:
-        raise UnsupportedFeatureError("pyarrow doesn't leave out rows that deletion vectors delete: read with scan")
     if schema is None:
         schema = pa.schema(table.schema())
         schema = with_large_types(schema) if as_large_types else schema
     files = table.plan(predicate).read_all()
+    unreadable = _unreadable(table, files)
+    if unreadable and filesystem is not None:
+        raise UnsupportedFeatureError(
+            "pyarrow reads deletion vectors and mapped columns only through this table's own store: leave out "
+            "filesystem, or read the table with scan"
+        )
     if filesystem is None:
         sizes = dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True))
-        filesystem = arrow_file_system(StoreFiles(table.location, table.storage_options, sizes))
+        store = StoreFiles(table.location, table.storage_options, sizes)
+        filesystem = _file_system(table, store, unreadable, schema)
     form = ds.ParquetFileFormat(
         read_options=parquet_read_options,
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=True),
@@ -59,6 +64,48 @@ def arrow_dataset(
         for path, expression in fragment_expressions(files, schema)
     ]
     return ds.FileSystemDataset(fragments, _with_dictionaries(schema, form), form, filesystem)
+
+
+def _unreadable(table: DeltaTable, files: pa.Table) -> set[str]:
+    """The paths of the files whose bytes aren't the table's rows for a reader of Parquet."""
+    if table._snapshot.column_mapping != "none":
+        return set(files["path"].to_pylist())
+    return set(files.filter(files["deletion_vector"].is_valid())["path"].to_pylist())
+
+
+def has_unreadable_files(table: DeltaTable) -> bool:
+    """Whether readers of Parquet files get other rows than the table's: mapped columns are named
+    differently, and rows are there that deletion vectors delete."""
+    snapshot = table._snapshot
+    if snapshot.column_mapping != "none":
+        return True
+    return bool(snapshot.may_have_vectors() and table.deletion_vectors().read_all().num_rows)
+
+
+def _file_system(table: DeltaTable, store: StoreFiles, rendered: set[str], schema: pa.Schema) -> pa_fs.FileSystem:
+    """A file system of the table's files, which gives pyarrow the table's rows for some of them."""
+    import pyarrow as pa
+
+    from deltaplane import _native
+    from deltaplane.table.rendered_files import RenderedFiles
+
+    snapshot = table._snapshot
+    chosen = {path: split for path, split in _splits(table) if path in rendered} if rendered else {}
+    partition = set(table.metadata().partition_columns)
+    columns = pa.schema([field for field in schema if field.name not in partition])
+    return RenderedFiles(store, _native.SplitScan.of(snapshot), chosen, columns).file_system()
+
+
+def _splits(table: DeltaTable) -> Iterator[tuple[str, _native.Split]]:
+    """Path of each file, and the file with its deletion vector."""
+    from deltaplane import _native
+
+    paths = table.plan().read_all()["path"].to_pylist()
+    # One file in each, in the order of the plan: no two files fit into a byte.
+    for path, split in zip(paths, _native.scan_splits(table._snapshot, None, 1), strict=True):
+        if json.dumps(path, ensure_ascii=False).encode() not in split.to_bytes():
+            raise InternalError(f"the file {path} isn't where the plan has it; please report this")
+        yield path, split
 
 
 def _with_dictionaries(schema: pa.Schema, form: ds.ParquetFileFormat) -> pa.Schema:

@@ -789,7 +789,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
         Each fragment has its partition's values and what the log states of its columns (bounds,
         nulls), so that pyarrow and the libraries above it skip files by their own filters. `scan`
-        reads faster, and is the only way to read tables with deletion vectors or mapped columns.
+        reads faster. Files with deletion vectors or mapped columns are rendered when pyarrow opens
+        them: all their columns are decoded, and memory holds the rows of the open files.
 
         Args:
             partitions, file_pruning_predicate: two names for Spark SQL or tuples: files without
@@ -800,8 +801,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             as_large_types: whether strings, binaries and lists have 64-bit offsets.
 
         Raises:
-            UnsupportedFeatureError: the table has deletion vectors, mapped columns, or files
-                outside of its directory.
+            UnsupportedFeatureError: the table has files outside of its directory; or `filesystem`
+                is given, and files have deletion vectors or mapped columns.
 
         >>> import pyarrow as pa, pyarrow.dataset as ds
         >>> from deltaplane import write_deltalake

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+# Other libraries import these two from here, as from deltalake.
+from deltaplane.deltalake.writer._conversion import _convert_arro3_schema_to_delta as _convert_arro3_schema_to_delta
+from deltaplane.deltalake.writer._utils import try_get_table_and_table_uri as try_get_table_and_table_uri
+
 if TYPE_CHECKING:
     from deltaplane.deltalake.table import DeltaTable
     from deltaplane.deltalake.transaction import CommitProperties, PostCommitHookProperties
@@ -31,7 +35,6 @@ def write_deltalake(
 ) -> None:
     """Writes rows to a table in one commit, creating the table if there is none."""
     from deltaplane.deltalake._writes import write
-    from deltaplane.deltalake.writer._utils import try_get_table_and_table_uri
 
     table, location = try_get_table_and_table_uri(table_or_uri, storage_options)
     if table is not None and mode == "ignore":

@@ -74,7 +74,11 @@ const OWN: &[&str] = &[
     ALLOW_EXTERNAL_FILES,
     CREDENTIAL_PROVIDER,
     MAX_COMMIT_BYTES,
+    IGNORE_UNKNOWN_OPTIONS,
 ];
+
+/// For programs written for deltalake, which pass options of other libraries along.
+const IGNORE_UNKNOWN_OPTIONS: &str = "ignore_unknown_options";
 
 /// Options of deltalake without effect here, because commits never rename.
 const IGNORED: &[&str] = &[
@@ -102,8 +106,14 @@ pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Ar
 }
 
 /// One set of options often serves several stores, so another store's option is accepted; an option
-/// that no store knows is refused.
+/// that no store knows is refused, unless the options say otherwise.
 fn check_names(spec: &Spec, options: &Options) -> Result<()> {
+    if crate::options::flag(
+        IGNORE_UNKNOWN_OPTIONS,
+        options.get(IGNORE_UNKNOWN_OPTIONS).unwrap_or("false"),
+    )? {
+        return Ok(());
+    }
     let known = |key: &str| {
         OWN.contains(&key)
             || retry::KEYS.contains(&key)
@@ -196,6 +206,18 @@ mod tests {
         let e = check("/t", "max_retrys").unwrap_err().to_string();
         assert!(e.contains("did you mean max_retries?"), "{e}");
         assert!(check("/t", "qqqqqqqqqqqqqqqq").is_err());
+    }
+
+    #[test]
+    fn unknown_options_are_ignored_on_demand() {
+        let spec = STORES.iter().find(|s| s.scheme == Scheme::Local).unwrap();
+        let options = |value: &str| {
+            let pairs = [("ignore_unknown_options", value), ("provider", "x")];
+            Options::new(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())))
+        };
+        assert!(check_names(spec, &options("true")).is_ok());
+        assert!(check_names(spec, &options("false")).is_err());
+        assert!(check_names(spec, &options("perhaps")).is_err());
     }
 
     #[test]
