@@ -48,6 +48,17 @@ class Planned:
         return [column.id for column in self.columns]
 
 
+@dataclass(frozen=True)
+class _SubqueryValue:
+    """A subquery's value and the columns around it that its text uses. The query and its names are
+    held, because their identities are part of the key."""
+
+    typed: Typed
+    correlated: frozenset[str]
+    query: Query
+    names: Names
+
+
 # The value of a column, by its number, in another type.
 Conversion = Callable[[Context, int, Typed, SparkType], Typed]
 # A named query, the named queries visible to it, and the columns of the queries around its WITH.
@@ -71,6 +82,10 @@ class Binding(ABC):
         self._correlated: set[str] = set()
         # The computed columns whose values can fail: a condition on one computes it again.
         self._fragile: set[str] = set()
+        # The values of subqueries, with the columns around them that they use: a condition is bound
+        # several times, and planning its subqueries each time would take time exponential in the
+        # depth of their nesting.
+        self._subquery_values: dict[object, _SubqueryValue] = {}
         self.can_fail = False
         self.filters_can_fail = False
         self.guards = False
@@ -164,16 +179,32 @@ class Binding(ABC):
         return Scope(columns, self._context, lambda node, scope: self._subquery(node, scope, names))
 
     def _subquery(self, node: Subquery, scope: Scope, names: Names) -> Typed:
+        key = (replace(node, query=None), id(node.query), id(names), tuple(scope.columns), scope.nonzero)
+        known = self._subquery_values.get(key)
+        if known is None:
+            known = self._planned_subquery(node, scope, names)
+            self._subquery_values[key] = known
+        else:
+            # The values that IN searches are columns of this scope.
+            for arg in node.args:
+                scope.bind(arg)
+        scope.meet(known.correlated)
+        self._correlated |= scope.correlated
+        return known.typed
+
+    def _planned_subquery(self, node: Subquery, scope: Scope, names: Names) -> _SubqueryValue:
+        """The value of a subquery that no equal scope has computed before."""
         assert node.query is not None
         around = self._outer, self._correlated
         self._outer, self._correlated = scope.outside(), set()
         try:
             made = self.plan(node.query, names)
-            correlated = bool(self._correlated)
-            scope.meet(self._correlated)
+            correlated = frozenset(self._correlated)
         finally:
             self._outer, self._correlated = around
-        self._correlated |= scope.correlated
+        return _SubqueryValue(self._value_of_rows(node, scope, made, bool(correlated)), correlated, node.query, names)
+
+    def _value_of_rows(self, node: Subquery, scope: Scope, made: Planned, correlated: bool) -> Typed:
         if node.name == "exists":
             made.node.narrow([])
             return Typed(BOOLEAN, f"EXISTS ({made.node.render([])})")
