@@ -1,5 +1,5 @@
 """Compares the answers of TPC-DS's 99 queries with Spark's, digit by digit, over the same rows:
-`python tests/sql/compare_tpcds.py [--scale 0.01] [--queries 64 …]`.
+`python tests/benches/compare_tpcds.py [--scale 0.01] [--queries 64 …]`.
 
 Exits with 1 if an answer differs. The data and the queries come from DuckDB's extension, which
 `make bench` installs; a run at scale 0.01 takes some minutes.
@@ -65,11 +65,11 @@ def main() -> int:
         try:
             ours = sql(text, tables=tables).to_arrow()
         except DeltaError as e:
-            found: str | None = f"{type(e).__name__}: {e}"
+            problem: str | None = f"{type(e).__name__}: {e}"
         else:
-            found = difference(ours, session.sql(text).toArrow())
-        print(f"query {number}: {found or 'equal'} ({time.perf_counter() - began:.1f} s)", flush=True)
-        if found:
+            problem = difference(ours, session.sql(text).toArrow())
+        print(f"query {number}: {problem or 'equal'} ({time.perf_counter() - began:.1f} s)", flush=True)
+        if problem:
             failed.append(number)
     print(f"{len(options.queries) - len(failed)} of {len(options.queries)} answers are equal")
     return 1 if failed else 0
