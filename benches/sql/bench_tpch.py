@@ -20,6 +20,8 @@ from support.harness import Case, Contestant, Task, main, scale_of
 SCALES = {"quick": 0.01, "small": 0.1, "full": 1.0}
 SOME = {"quick": [1, 3, 6], "small": list(range(1, 23)), "full": list(range(1, 23))}
 POLARS = "Polars scan_delta"
+# Contestants with a limit of their memory.
+LIMITED = ["deltaplane", "DuckDB, plain Parquet"]
 # Queries that the SQL of Polars expresses: no nested query that is one value, or that uses
 # columns of the query around it.
 OF_POLARS = {1, 3, 5, 6, 10, 12, 18, 19}
@@ -33,7 +35,8 @@ def _answer(rows: Any) -> int:
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltaplane import sql
 
-    return Task(lambda: sql(case["sql"], tables=case["tables"]), _answer)
+    limit = case["memory_limit"]
+    return Task(lambda: sql(case["sql"], tables=case["tables"], memory_limit=limit), _answer)
 
 
 def _duckdb(views: Mapping[str, str], sql: str, *statements: str) -> Any:
@@ -50,7 +53,9 @@ def _duckdb(views: Mapping[str, str], sql: str, *statements: str) -> Any:
 
 def duckdb_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
     views = {name: f"read_parquet('{file}')" for name, file in case["files"].items()}
-    return Task(lambda: _duckdb(views, case["sql"]), _answer)
+    limit = case["memory_limit"]
+    settings = [f"SET memory_limit = '{limit}'", f"SET temp_directory = '{scratch / 'spilled'}'"] if limit else []
+    return Task(lambda: _duckdb(views, case["sql"], *settings), _answer)
 
 
 def duckdb_zstd_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -107,11 +112,17 @@ CONTESTANTS: dict[str, Contestant] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=float, help="TPC-H's scale factor, instead of 0.01, 0.1 (small) or 1 (full)")
+    parser.add_argument(
+        "--memory-limit", help="of deltaplane and DuckDB over plain Parquet, such as 2GB: no others run"
+    )
     parser.add_argument("--queries", type=int, nargs="+", help="their numbers, instead of 3 (quick) or all 22")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
     scale = options.scale or SCALES[scale_of(options)]
+    limit = options.memory_limit
+    contestants = LIMITED if limit else list(CONTESTANTS)
+    within = f" within {limit}" if limit else ""
 
     def arguments_of(number: int) -> Any:
         return lambda: {
@@ -119,16 +130,17 @@ def cases(options: argparse.Namespace) -> list[Case]:
             "files": tpch.files(scale),
             "zstd_files": tpch.zstd_files(scale),
             "tables": tpch.tables(scale),
+            "memory_limit": limit,
         }
 
     return [
         Case(
-            f"query {number} at {scale:g}",
-            [name for name in CONTESTANTS if name != POLARS or number in OF_POLARS],
+            f"query {number} at {scale:g}{within}",
+            [name for name in contestants if name != POLARS or number in OF_POLARS],
             arguments_of(number),
             calls=3,
             size=round(tpch.LINEITEM * scale),
-            target="tpch",
+            target="" if limit else "tpch",
         )
         for number in options.queries or SOME[scale_of(options)]
     ]

@@ -43,6 +43,17 @@ this list: each one returns what Spark 4 returns in ANSI mode for every row, err
 - Intervals are literals, differences of dates and times, or made of columns (`make_ym_interval`,
   `make_dt_interval`), and are added to dates and times. One that mixes months with days
   (`make_interval`) has no type here, and no result is an interval.
+
+Aggregate functions of queries whose answer in Spark depends on the order of the rows, or is an
+approximation, have one of Spark's answers, and always the same one:
+
+- `max_by` and `min_by` with several rows of the extreme key: the greatest of their values for
+  `max_by`, the least for `min_by`; null only if all of them are null.
+- `mode` with several most frequent values: the least one, which is Spark's `mode(x, true)`.
+- `approx_count_distinct` is the exact number of different values. Spark's is that of a sketch,
+  within the given relative deviation for most groups.
+- `approx_percentile` is the exact element, as Spark's is for groups of some thousand rows.
+- Sums, averages, variances and regressions of floating-point numbers differ in their last digits.
 """
 
 

@@ -178,6 +178,38 @@ def test_no_rule_is_disabled_where_nothing_can_fail(tmp_path: Path, planners: li
     assert [planner.can_fail for planner in planners] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT x.n FROM t x JOIN t y ON x.k = y.k AND 10 / x.l > y.n",
+        "SELECT n FROM t WHERE n IN (SELECT n FROM t WHERE l <> 5 AND 10 / (l - 5) < 3)",
+        "SELECT n, (SELECT max(n) FROM t WHERE 10 / l > 1) AS m FROM t WHERE 10 / l > 1",
+        "SELECT n FROM t x WHERE EXISTS (SELECT 1 FROM t y WHERE y.k = x.k) AND 10 / l > 1",
+    ],
+)
+def test_rules_that_move_conditions_stay_beside_guards(tmp_path: Path, planners: list[Planner], query: str) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, SMALL)
+    sql(query, tables={"t": path}).to_arrow()
+    assert [(planner.guards, planner.filters_can_fail) for planner in planners] == [(True, False)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT n FROM t x WHERE EXISTS (SELECT 1 FROM t y WHERE y.k = x.k AND 10 / y.l > 1)",
+        "SELECT x.n FROM t x LEFT JOIN t y ON x.k = y.k AND 10 / y.l > 1",
+    ],
+)
+def test_rules_that_move_conditions_are_disabled_without_guards(
+    tmp_path: Path, planners: list[Planner], query: str
+) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, SMALL)
+    sql(query, tables={"t": path}).to_arrow()
+    assert [planner.filters_can_fail for planner in planners] == [True]
+
+
 def test_wrong_statistics_lead_to_an_error_not_to_another_value(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), LARGE)

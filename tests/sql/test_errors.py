@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from deltaplane.expr.syntax import parse
 from deltaplane.expr.unparse import unparse
 from deltaplane.queries.cursor import unqualified
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.planning import Planner
 from deltaplane.statements import STATEMENTS, command_of
 from expr import cases
 
@@ -318,11 +320,27 @@ def test_deep_text_is_refused(nested: str) -> None:
             sql(text)
 
 
-def test_queries_that_double_are_refused() -> None:
+def test_subqueries_that_double_are_planned_once() -> None:
     step = "SELECT x FROM a{0} WHERE x IN (SELECT x FROM a{0})"
     doubled = ", ".join(f"a{i} AS ({step.format(i - 1)})" for i in range(1, 30))
-    with pytest.raises(UnsupportedExpressionError, match="too large"):
-        sql(f"WITH a0 AS (SELECT 1 AS x), {doubled} SELECT * FROM a29")
+    assert sql(f"WITH a0 AS (SELECT 1 AS x), {doubled} SELECT * FROM a29").to_pylist() == [{"x": 1}]
+
+
+def test_nested_subqueries_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = []
+    plan = Planner.plan
+
+    def counted(self: Planner, *arguments: Any) -> Any:
+        plans.append(arguments)
+        return plan(self, *arguments)
+
+    monkeypatch.setattr(Planner, "plan", counted)
+    query = "SELECT 1 AS x"
+    for test in ["x IN ({})", "x >= ({})", "NOT x NOT IN ({})", "1 / x >= ({})"] * 3:
+        query = f"SELECT x FROM VALUES (1), (2) AS v(x) WHERE {test.format(query)} AND x < 2"
+    assert sql(query).to_pylist() == [{"x": 1}]
+    # One for each query and each list of values.
+    assert len(plans) == 25
 
 
 def test_joins_that_double_are_computed_once() -> None:

@@ -19,6 +19,7 @@ from deltaplane.expr.types import BOOLEAN, SparkType
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.functions.aggregates import AGGREGATES
+from deltaplane.queries.functions.choosing import OF_ONE_VALUE
 from deltaplane.queries.functions.collecting import LISTING
 from deltaplane.queries.functions.statistics import APPROXIMATE, PERCENTILES
 from deltaplane.queries.memberships import MEMBERSHIPS, placed
@@ -30,6 +31,8 @@ from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
 
 __all__ = ["Binding", "Conversion", "Names", "Planned"]
 
+# Aggregate functions of a value and constants.
+_OF_ONE_VALUE = (*APPROXIMATE, *LISTING, *OF_ONE_VALUE, *PERCENTILES)
 # Maximum number of columns of a plan: a named query is planned at each use, so nested names double
 # its columns.
 _MOST_COLUMNS = 50_000
@@ -46,6 +49,17 @@ class Planned:
     def ids(self) -> list[str]:
         """The columns' ids."""
         return [column.id for column in self.columns]
+
+
+@dataclass(frozen=True)
+class _SubqueryValue:
+    """A subquery's value and the columns around it that its text uses. The query and its names are
+    held, because their identities are part of the key."""
+
+    typed: Typed
+    correlated: frozenset[str]
+    query: Query
+    names: Names
 
 
 # The value of a column, by its number, in another type.
@@ -71,6 +85,12 @@ class Binding(ABC):
         self._correlated: set[str] = set()
         # The computed columns whose values can fail: a condition on one computes it again.
         self._fragile: set[str] = set()
+        # The conditions that can fail and are evaluated at their place.
+        self._guarded: list[Guarded] = []
+        # The values of subqueries, with the columns around them that they use: a condition is bound
+        # several times, and planning its subqueries each time would take time exponential in the
+        # depth of their nesting.
+        self._subquery_values: dict[object, _SubqueryValue] = {}
         self.can_fail = False
         self.filters_can_fail = False
         self.guards = False
@@ -113,17 +133,15 @@ class Binding(ABC):
         value = self._bound(scope, condition)
         if not self._fails(value):
             return Filter(node, value)
-        if self._outer:
-            # DuckDB computes subqueries by joins, in which no volatile column takes part.
-            self.filters_can_fail = True
-            return Filter(node, value)
         parts = conjuncts(condition)
         values = [self._bound(scope, part) for part in parts]
         first = next((i for i, part in enumerate(values) if self._fails(part)), 0)
         self.guards = True
         if first:
             node = Filter(node, self._bound(scope, all_of(parts[:first])))
-        return Guarded(node, values[first:])
+        guarded = Guarded(node, values[first:])
+        self._guarded.append(guarded)
+        return guarded
 
     def _bound(self, scope: Scope, node: Syntax) -> Value:
         refuse_unclear_tree(node, scope.knows, self._cursor.sql, is_condition=False)
@@ -137,7 +155,7 @@ class Binding(ABC):
         if call.where is not None:
             # Aggregate functions ignore nulls, so null replaces the values of excluded rows, which
             # thereby aren't evaluated.
-            constant = len(args) if call.name not in (*PERCENTILES, *APPROXIMATE, *LISTING) else 1
+            constant = len(args) if call.name not in _OF_ONE_VALUE else 1
             args = [Call("case", (call.where, arg)) for arg in args[:constant]] + args[constant:]
         bound = [self._bound(scope, arg) for arg in args]
         typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
@@ -164,16 +182,41 @@ class Binding(ABC):
         return Scope(columns, self._context, lambda node, scope: self._subquery(node, scope, names))
 
     def _subquery(self, node: Subquery, scope: Scope, names: Names) -> Typed:
+        key = (replace(node, query=None), id(node.query), id(names), tuple(scope.columns), scope.nonzero)
+        known = self._subquery_values.get(key)
+        if known is None:
+            known = self._planned_subquery(node, scope, names)
+            self._subquery_values[key] = known
+        else:
+            # The values that IN searches are columns of this scope.
+            for arg in node.args:
+                scope.bind(arg)
+        scope.meet(known.correlated)
+        self._correlated |= scope.correlated
+        return known.typed
+
+    def _planned_subquery(self, node: Subquery, scope: Scope, names: Names) -> _SubqueryValue:
+        """The value of a subquery that no equal scope has computed before."""
         assert node.query is not None
-        around = self._outer, self._correlated
+        around, before = (self._outer, self._correlated), len(self._guarded)
         self._outer, self._correlated = scope.outside(), set()
         try:
             made = self.plan(node.query, names)
-            correlated = bool(self._correlated)
-            scope.meet(self._correlated)
+            correlated = frozenset(self._correlated)
         finally:
             self._outer, self._correlated = around
-        self._correlated |= scope.correlated
+        if correlated:
+            self._release_guards(before)
+        return _SubqueryValue(self._value_of_rows(node, scope, made, bool(correlated)), correlated, node.query, names)
+
+    def _release_guards(self, first: int) -> None:
+        """Replaces the guards from a number on by plain filters, since DuckDB computes relations
+        that use columns around them by joins, in which no volatile column takes part."""
+        for guarded in self._guarded[first:]:
+            guarded.in_place = False
+            self.filters_can_fail = True
+
+    def _value_of_rows(self, node: Subquery, scope: Scope, made: Planned, correlated: bool) -> Typed:
         if node.name == "exists":
             made.node.narrow([])
             return Typed(BOOLEAN, f"EXISTS ({made.node.render([])})")

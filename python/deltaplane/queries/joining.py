@@ -185,10 +185,28 @@ class Joining(Binding):
             return Planned(Joined(left.node, right.node, join.kind, *ids), shown)
         with self._cursor.located(join.token):
             scope = self._scope(columns, names)
-            on = self._joining_condition(scope, filtering(join.on), "ON")
+            on = self._condition(scope, filtering(join.on), "ON")
             if contains(on.syntax, Subquery):
+                self.filters_can_fail |= self._fails(on)
                 return Planned(self._asking_on(join.kind, scope, on, left, right), shown)
+            if self._fails(on) and join.kind in ("inner", "cross"):
+                guarded = self._guarded_join(scope, on, left, right)
+                if guarded is not None:
+                    return Planned(guarded, shown)
+        self.filters_can_fail |= self._fails(on)
         return Planned(Joined(left.node, right.node, join.kind, *ids, on), shown)
+
+    def _guarded_join(self, scope: Scope, on: Value, left: Planned, right: Planned) -> Node | None:
+        """An inner join whose condition can fail: its parts before the first that can are the
+        join's, and the others filter the joined rows. None if no equality would remain to join by.
+        """
+        parts = conjuncts(on.syntax)
+        ids = frozenset(left.ids), frozenset(right.ids)
+        first = next((i for i, part in enumerate(parts) if self._fails(scope.value(part))), 0)
+        if not any(_joins_by(part, *ids) for part in parts[:first]):
+            return None
+        joined = Joined(left.node, right.node, "inner", *ids, self._bound(scope, all_of(parts[:first])))
+        return self._filtered(scope, joined, all_of(parts[first:]))
 
     def _joining_condition(self, scope: Scope, node: Syntax, clause: str) -> Value:
         value = self._condition(scope, node, clause)
@@ -265,13 +283,15 @@ class Joining(Binding):
 
     def _lateral(self, join: Join, names: Names) -> Planned:
         left = self._relation(join.left, names)
-        around = self._outer, self._correlated
+        around, before = (self._outer, self._correlated), len(self._guarded)
         # The right relation's text may use columns of the left one, but not of an enclosing query.
         self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
         try:
             right, of_left = self._relation(join.right, names), frozenset(self._correlated)
         finally:
             self._outer, self._correlated = around
+        if of_left:
+            self._release_guards(before)
         columns = [*left.columns, *right.columns]
         made = Lateral(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), of_left)
         if join.on is not None:
@@ -330,3 +350,11 @@ class Joining(Binding):
         columns = [Column(self._id(), name, data_type) for name, data_type, _ in made]
         lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
         return Exploded(node, value, whole, lists), columns
+
+
+def _joins_by(part: Syntax, left_ids: frozenset[str], right_ids: frozenset[str]) -> bool:
+    """Whether a condition is an equality of values of two relations."""
+    if not isinstance(part, Call) or part.name not in ("=", "==", "<=>"):
+        return False
+    sides = [refs(arg) for arg in part.args]
+    return all(sides) and any(a <= left_ids and b <= right_ids for a, b in (sides, sides[::-1]))

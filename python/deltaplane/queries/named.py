@@ -1,8 +1,8 @@
 """Named queries that several relations read: DuckDB gets their text once, in WITH, and decides
 whether it computes the rows once.
 
-A named query whose rows come from one relation without groups or joins is cheaper to read again,
-with the conditions of each use.
+A named query whose rows come from one relation without groups, joins or subqueries is cheaper to
+read again, with the conditions of each use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from deltaplane.queries.plan import (
     renamed,
 )
 from deltaplane.queries.rules import all_of
-from deltaplane.queries.syntax import TableName
+from deltaplane.queries.scopes import contains
+from deltaplane.queries.syntax import Subquery, TableName
 
 __all__ = ["Definition", "Shared", "Use", "at_most_one_row", "is_simple", "uses_of", "with_definitions"]
 
@@ -99,9 +100,13 @@ def with_definitions(text: str, queries: Sequence[Definition]) -> str:
 
 
 def is_simple(node: Node) -> bool:
-    """Whether a plan is columns and conditions over one relation."""
+    """Whether a plan is columns and conditions without subqueries over one relation."""
     while isinstance(node, (Project, Filter, Guarded)):
-        if isinstance(node, Project) and node.distinct:
+        if isinstance(node, Project):
+            values = [output.value for output in node.outputs]
+        else:
+            values = [node.condition] if isinstance(node, Filter) else list(node.conditions)
+        if (isinstance(node, Project) and node.distinct) or any(contains(v.syntax, Subquery) for v in values):
             return False
         node = node.child
     return isinstance(node, (Source, Rows, Held, OneRow, Use))

@@ -179,16 +179,19 @@ class Filter:
 @dataclass
 class Guarded:
     """The rows for which all conditions are true. The first condition can fail for a row, so that
-    they are evaluated in their order, and only for rows of the child."""
+    they are evaluated in their order and, if `in_place`, only for rows of the child."""
 
     child: Node
     conditions: Sequence[Value]
+    in_place: bool = True
 
     def render(self, needed: Sequence[str]) -> str:
         child = self.child.render(_with(needed, frozenset().union(*(c.uses for c in self.conditions))))
         met = "true"
         for condition in reversed(self.conditions):
             met = f"CASE WHEN {condition.typed.sql} THEN {met} ELSE false END"
+        if not self.in_place:
+            return f"SELECT {_list(needed)} FROM ({child}) WHERE {met}"
         # DuckDB moves no condition on a volatile column, so that it computes the column here.
         rows = f"SELECT {', '.join([*needed, f'CASE WHEN random() >= 0 THEN {met} END AS met'])} FROM ({child})"
         return f"SELECT {_list(needed)} FROM ({rows}) WHERE met"

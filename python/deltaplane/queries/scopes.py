@@ -173,6 +173,11 @@ class Scope(Binder):
         # The columns of enclosing queries that are used.
         self.correlated: set[str] = set()
 
+    @property
+    def nonzero(self) -> frozenset[Syntax]:
+        """Trees that aren't zero in the present branch of CASE or IF."""
+        return self._nonzero
+
     def outside(self) -> list[Column]:
         """The columns that a subquery can use."""
         return [replace(c, outer=True) for c in self.columns if not c.outer]

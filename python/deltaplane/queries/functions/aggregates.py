@@ -14,9 +14,11 @@ from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import boolean
 from deltaplane.expr.functions.decimals import operation
 from deltaplane.expr.functions.numbers import half_up, rescaled, unscaled
-from deltaplane.expr.typed import Context, Typed, bounded, bounds_of, fits, mistyped, narrow_of, total
+from deltaplane.expr.typed import Context, Typed, bounded, bounds_of, fits, mistyped, narrow_of, refuse, total
 from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkType, decimal
+from deltaplane.queries.functions.choosing import CHOOSING, one_zero
 from deltaplane.queries.functions.collecting import COLLECTING
+from deltaplane.queries.functions.regression import REGRESSION
 from deltaplane.queries.functions.statistics import STATISTICS
 
 __all__ = ["AGGREGATES", "normal"]
@@ -31,9 +33,7 @@ def normal(value: Typed) -> Typed:
     """A value normalised for Spark's grouping: one zero, and one NaN."""
     if not value.type.fractional:
         return value
-    return Typed(
-        value.type, f"CASE WHEN {value.sql} = 0 THEN CAST(0 AS {value.type.duck}) ELSE {value.sql} END", value.throws
-    )
+    return Typed(value.type, one_zero(value), value.throws)
 
 
 def _single(name: str, args: list[Typed]) -> Typed:
@@ -116,6 +116,23 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
     return bounded(made, value)
 
 
+def _average_of_pairs(index: int) -> Lowering:
+    """The average of one of two numbers, over the rows in which neither is null."""
+
+    def lower(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
+        if len(args) != 2 or not all(arg.type.numeric for arg in args):
+            mistyped(name, args)
+        if distinct:
+            refuse(f"`{name}` of DISTINCT values")
+        both = " AND ".join(f"({arg.sql}) IS NOT NULL" for arg in args)
+        value = args[index]
+        throws, partial = any(a.throws for a in args), any(a.partial for a in args)
+        each = Typed(value.type, f"CASE WHEN {both} THEN {value.sql} END", throws, partial, bounds=value.bounds)
+        return _average(context, name, [each], False, over)
+
+    return lower
+
+
 def _extreme(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     # Duplicates don't change an extreme.
     value = _single(name, args)
@@ -141,7 +158,9 @@ def _any(context: Context, name: str, args: list[Typed], distinct: bool, over: s
 
 
 AGGREGATES: dict[str, Lowering] = {
+    **CHOOSING,
     **COLLECTING,
+    **REGRESSION,
     **STATISTICS,
     "avg": _average,
     "bool_and": _all,
@@ -153,6 +172,8 @@ AGGREGATES: dict[str, Lowering] = {
     "max": _extreme,
     "mean": _average,
     "min": _extreme,
+    "regr_avgx": _average_of_pairs(1),
+    "regr_avgy": _average_of_pairs(0),
     "some": _any,
     "sum": _sum,
 }

@@ -11,6 +11,7 @@ from decimal import Decimal
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.typed import Typed, refuse
 from deltaplane.expr.types import SparkType
+from deltaplane.queries.functions.choosing import one_zero
 from deltaplane.queries.syntax import Distance, Frame
 
 __all__ = ["ranged"]
@@ -73,9 +74,7 @@ def _key(key: Typed, unit: str) -> str:
         return f"CAST({key.sql} AS TIMESTAMP)" if unit == _MONTHS else f"({key.sql} - DATE '1970-01-01')"
     if key.type.name in _TIMES:
         return key.sql if unit == _MONTHS else f"epoch_us({key.sql})"
-    if key.type.fractional:
-        refuse(f"a frame by RANGE over {key.type}")
-    return key.sql
+    return one_zero(key)
 
 
 def _bound(offset: Decimal | None, unbounded: str, unit: str) -> str:
@@ -84,6 +83,6 @@ def _bound(offset: Decimal | None, unbounded: str, unit: str) -> str:
     if offset == 0:
         return "CURRENT ROW"
     # A distance in the key's own type may overflow when it is added to a value, as in Spark.
-    number = f"{abs(offset):f}"
+    number = f"'{abs(offset)}'" if unit in ("DOUBLE", "FLOAT") else f"{abs(offset):f}"
     distance = f"to_months(CAST({number} AS INTEGER))" if unit == _MONTHS else f"CAST({number} AS {unit})"
     return f"{distance} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
