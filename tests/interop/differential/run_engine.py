@@ -55,9 +55,9 @@ def main(engine: str, out: str, scratch: str, *patterns: str) -> None:
         dp.enable(spark)
     chosen = [s for s in all_scenarios() if not patterns or any(fnmatch.fnmatch(s.name, p) for p in patterns)]
     known = _known(Path(out))
-    chosen = [scenario for scenario in chosen if scenario.digest() not in known]
     # A run that is interrupted has a part of every family.
-    chosen = [*chosen[0::3], *chosen[1::3], *chosen[2::3]]
+    ordered = [*chosen[0::3], *chosen[1::3], *chosen[2::3]]
+    chosen = [scenario for scenario in ordered if scenario.digest() not in known]
     with Path(out).open("a") as file:
         for number, scenario in enumerate(chosen):
             start = time.monotonic()
