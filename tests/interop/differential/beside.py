@@ -1,7 +1,7 @@
 """Runs every scenario on both engines, one after the other, and prints the shares of the classes.
 
-Outcomes are kept in `.cache/differential`: a run that was interrupted goes on. Records delta-spark's
-facts; ends with 1 if a difference isn't listed. Arguments: patterns of scenarios' names, with which
+Outcomes are kept in `.cache/differential`: a run that was interrupted goes on. Records
+delta-spark's facts; ends with 1 if a difference isn't listed. Arguments: patterns of scenarios' names, with which
 nothing is recorded. The directory `tests` is on Python's path.
 """
 

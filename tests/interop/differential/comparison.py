@@ -1,7 +1,7 @@
 """Compares the outcomes of two engines, step by step, and gives each step a class.
 
-An outcome is reduced to facts first, full ones or digests of them, so that one engine's facts can be
-kept in a small file (`record`). Uses no engine.
+An outcome is reduced to facts first, full ones or digests of them, so that one engine's facts can
+be kept in a small file (`record`). Uses no engine.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from interop.differential.scenarios import short_digest
 
-# A step has the first that applies. A consequence is another result after a step of its scenario that
-# only one engine accepted.
+# A step has the first that applies. A consequence is another result after a step of its scenario
+# that only one engine accepted.
 CLASSES = (
     "no condition",
     "other condition",
@@ -68,12 +68,16 @@ def _result(outcome: Mapping[str, Any]) -> dict[str, Any]:
         return {"refused": outcome["error"]}
     # Statements for which delta-spark returns no columns return what `deltaplane.sql` does.
     rows = outcome.get("result") if outcome.get("columns") else None
+    sizes = [i for i, column in enumerate(outcome.get("columns") or ()) if column.split(" ")[0].endswith("_size")]
+    if rows and sizes:
+        # Bytes of files, which each writer encodes differently.
+        rows = [json.dumps([v for i, v in enumerate(json.loads(row)) if i not in sizes]) for row in rows]
     history = [
         {**_part(commit, "table", "operation", "userMetadata", "transactions"), "parameters": _parameters(commit)}
         for commit in outcome.get("commits", [])
     ]
-    found = {"rows": rows, "columns": outcome.get("columns"), "history": history}
-    return {name: value for name, value in found.items() if value}
+    values = {"rows": rows, "columns": outcome.get("columns"), "history": history}
+    return {name: value for name, value in values.items() if value}
 
 
 def _apply(commit: Mapping[str, Any], table: dict[str, Any]) -> None:
@@ -136,8 +140,8 @@ def _parameters(commit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_texts(name: str, value: Any) -> Any:
-    """A parameter of the history without the text of its conditions, but not without the fact that
-    there is one: delta-spark writes Spark's plan (`(id#7 = 1)`), deltaplane the statement's text."""
+    """A parameter of the history without the text of its conditions, but with the fact that there is
+    one: delta-spark writes Spark's plan (`(id#7 = 1)`), deltaplane the statement's text."""
     if name == "predicate":
         return "a condition" if value not in ("", [], "[]", None) else value
     if isinstance(value, list):

@@ -148,26 +148,26 @@ def normalized(text: str, place: Path) -> str:
 
 def conditions(error: BaseException) -> list[str]:
     """The conditions of an error and of its causes, outermost first."""
-    found: list[str] = []
+    names: list[str] = []
     own = getattr(error, "getCondition", None)
     if own is not None:
         with contextlib.suppress(Exception):
-            found.append(own())
+            names.append(own())
     java: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     for _ in range(CAUSES):
         if java is None:
             break
         with contextlib.suppress(Exception):
-            found.append(java.getCondition())
+            names.append(java.getCondition())
         try:
             named = _CONDITION.match(java.getMessage() or "")
             java = java.getCause()
         except Exception:  # noqa: BLE001 - a cause of Python has neither
             break
-        found += [named[1]] if named else []
+        names += [named[1]] if named else []
     if named := _CONDITION.search(str(error)):
-        found.append(named[1])
-    return list(dict.fromkeys(name for name in found if name))
+        names.append(named[1])
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _commits(place: Path, seen: set[Path]) -> Iterator[dict[str, Any]]:

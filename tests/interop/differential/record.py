@@ -45,12 +45,12 @@ def read() -> dict[str, tuple[list[Facts], list[Facts]]]:
     head, *lines = FILE.read_text().splitlines()
     if head != _HEAD:
         raise ValueError(f"{FILE.name} is of {head}, and the jars are {_HEAD}: run `make differential`")
-    found = {}
+    recorded = {}
     for line in lines:
         steps, _, rows = line.partition(" |")
         digest, *texts = steps.split(" ")
-        found[digest] = ([_facts(text) for text in texts], [_facts(text) for text in rows.split()])
-    return found
+        recorded[digest] = ([_facts(text) for text in texts], [_facts(text) for text in rows.split()])
+    return recorded
 
 
 def _text(step: Facts) -> str:

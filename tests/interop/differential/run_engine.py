@@ -27,6 +27,9 @@ FIXED = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Number of tasks by which VACUUM lists, regardless of the number of directories; the default is
+    # 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 DELTA_SPARK = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["SQL_STATES"]
 
 SQL_STATES = {
+    "_LEGACY_ERROR_TEMP_1060": "",
+    "DELTA_UNSUPPORTED_NON_EMPTY_CLONE": "0AKDC",
     "_LEGACY_ERROR_TEMP_3060": "",
     "_LEGACY_ERROR_TEMP_2330": "",
     "_LEGACY_ERROR_TEMP_0035": "",

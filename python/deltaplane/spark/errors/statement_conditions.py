@@ -14,6 +14,7 @@ from deltaplane.exceptions import (
     InvalidArgumentError,
     SchemaMismatchError,
     SqlSyntaxError,
+    TableNotFoundError,
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
@@ -101,6 +102,13 @@ _CHANGES = (
         spark=PySparkException,
     ),
     Known(
+        "UNSUPPORTED_TABLE_CHANGE",
+        InvalidArgumentError,
+        r"(?P<message>`delta\.logRetentionDuration` must be at least `delta\.deletedFileRetentionDuration`)",
+        _ALTERS,
+        spark=PySparkException,
+    ),
+    Known(
         "_LEGACY_ERROR_TEMP_0035",
         SqlSyntaxError,
         r"expected a value: text, a number, TRUE or FALSE, found `\)`",
@@ -134,6 +142,35 @@ _CHANGES = (
     ),
 )
 
+_OTHERS = (
+    Known(
+        "DELTA_UNSUPPORTED_NON_EMPTY_CLONE",
+        InvalidArgumentError,
+        r"a table can't be cloned onto itself",
+        r"(?is)^\s*(create\s+or\s+)?replace\b",
+        spark=PySparkException,
+    ),
+    Known(
+        "_LEGACY_ERROR_TEMP_1060",
+        SqlSyntaxError,
+        r"expected the end, found `\.`",
+        r"(?is)^\s*desc(ribe)?\s+(table\s+)?(extended\s+)?\w+\s+\w+\.",
+    ),
+    Known(
+        "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
+        SqlSyntaxError,
+        r"expected the end, found `\(`",
+        r"(?is)^\s*desc(ribe)?\s+(table\s+)?(extended\s+)?\S+\s+partition\s*\(",
+    ),
+    Known(
+        "DELTA_MISSING_DELTA_TABLE",
+        TableNotFoundError,
+        r"no Delta table here",
+        r"(?is)^\s*desc(ribe)?\s+(table\s+)?(?!history|detail)delta\.",
+        "tableName",
+    ),
+)
+
 _ROWS = (
     Known(
         "DELTA_INSERT_COLUMN_MISMATCH",
@@ -157,4 +194,4 @@ _ROWS = (
 )
 
 # The first matching row applies.
-STATEMENTS = (*_DEFINITIONS, *_CHANGES, *_ROWS)
+STATEMENTS = (*_DEFINITIONS, *_CHANGES, *_OTHERS, *_ROWS)

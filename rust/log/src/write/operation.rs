@@ -17,8 +17,8 @@ pub(crate) struct Gone {
     pub rows: Option<i64>,
 }
 
-/// The history's entry for these files, written by `request` to a table with this metadata and these
-/// partition columns.
+/// The history's entry for these files, written by `request` to a table with this metadata and
+/// these partition columns.
 pub(crate) fn operation(
     request: &WriteRequest,
     metadata: Option<&Metadata>,

@@ -32,11 +32,11 @@ FAMILIES = (
 
 def all_scenarios() -> list[Scenario]:
     """Every scenario. Their names are unique."""
-    found = [
+    scenarios = [
         scenario
         for family in FAMILIES
         for scenario in import_module(f"interop.differential.families.{family}").scenarios()
     ]
-    names = [scenario.name for scenario in found]
+    names = [scenario.name for scenario in scenarios]
     assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
-    return found
+    return scenarios

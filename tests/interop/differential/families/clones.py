@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import Scenario, python, scenario
+from interop.differential.scenarios import KEEP_VERSIONS, Scenario, python, scenario
 
 COLUMNS = "source_num_of_files num_of_copied_files num_removed_files".split()
 CLONES = (
@@ -60,6 +60,7 @@ def scenarios() -> Iterator[Scenario]:
                 "INSERT INTO src VALUES (1, 'a'), (2, 'b')",
                 "DELETE FROM src WHERE id = 2",
                 *(others if any(name in clone for name in ("vw", "pq", "csvt")) else ()),
+                KEEP_VERSIONS.format("src"),
                 python('on_day("src")'),
                 clone,
                 f"INSERT INTO {target} VALUES (9, 'z')",

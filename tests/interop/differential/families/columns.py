@@ -1,4 +1,4 @@
-"""ALTER TABLE of columns: ADD, DROP, RENAME, CHANGE, ALTER, REPLACE, over tables of several kinds."""
+"""ALTER TABLE of columns: ADD, DROP, RENAME, CHANGE, ALTER and REPLACE."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import Scenario, python, scenario
+from interop.differential.scenarios import KEEP_VERSIONS, Scenario, python, scenario
 
 READS = (
     '.load(dir + "/t")',
@@ -87,6 +87,7 @@ def scenarios() -> Iterator[Scenario]:
             "UPDATE t SET v = 'c' WHERE id = 1",
             "CREATE TABLE pq (id INT) USING parquet",
             "INSERT INTO pq VALUES (1)",
+            KEEP_VERSIONS.format("t"),
             python('on_day("t")'),
         )
         yield scenario(f"frame_reads/{kind}", *made, *(python(f'spark.read.format("delta"){read}') for read in READS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import Scenario, Step, groups, python, scenario, some
+from interop.differential.scenarios import KEEP_VERSIONS, Scenario, Step, groups, python, scenario, some
 
 FILES = ("metrics.numFilesAdded", "metrics.numFilesRemoved", "metrics.partitionsOptimized")
 TABLES = {
@@ -146,6 +146,7 @@ def scenarios() -> Iterator[Scenario]:
             "ALTER TABLE t ADD COLUMN n INT",
             "DELETE FROM t WHERE id = 1",
             *(others if any("vw" in text or "pq" in text for text in group) else ()),
+            KEEP_VERSIONS.format("t"),
             python('on_day("t")'),
             *map(_only, group),
             "INSERT INTO t (id) VALUES (50)",

@@ -118,13 +118,13 @@ def scenarios() -> Iterator[Scenario]:
         created, replaced = [], []
         altered = ["CREATE TABLE t (id INT, v STRING) USING delta"]
         for number, value in enumerate(values):
-            given = f"TBLPROPERTIES ('{key}' = '{value}')"
-            created.append(f"CREATE TABLE c{number} (id INT, v STRING) USING delta {given}")
+            clause = f"TBLPROPERTIES ('{key}' = '{value}')"
+            created.append(f"CREATE TABLE c{number} (id INT, v STRING) USING delta {clause}")
             altered += [
-                f"ALTER TABLE t SET {given}",
+                f"ALTER TABLE t SET {clause}",
                 f"ALTER TABLE t UNSET TBLPROPERTIES ('{key}')",
             ]
-        replaced.append(f"CREATE OR REPLACE TABLE t (id INT, v STRING) USING delta {given}")
+        replaced.append(f"CREATE OR REPLACE TABLE t (id INT, v STRING) USING delta {clause}")
         yield scenario(
             f"properties/create {key}",
             *created,
@@ -135,13 +135,13 @@ def scenarios() -> Iterator[Scenario]:
         writes = ("INSERT INTO t VALUES (1, 'a')", "UPDATE t SET v = 'c' WHERE id = 2")
         yield scenario(f"properties/alter {key}", *altered, *writes, *replaced)
     for number, pairs in enumerate(TOGETHER):
-        given = ", ".join("'{}' = '{}'".format(*pair.split("=")) for pair in pairs)
+        clause = ", ".join("'{}' = '{}'".format(*pair.split("=")) for pair in pairs)
         yield scenario(
             f"properties/together {number}",
-            f"CREATE TABLE t (id INT, v STRING) USING delta TBLPROPERTIES ({given})",
+            f"CREATE TABLE t (id INT, v STRING) USING delta TBLPROPERTIES ({clause})",
             "CREATE TABLE u (id INT, v STRING) USING delta",
-            f"ALTER TABLE u SET TBLPROPERTIES ({given})",
-            f"ALTER TABLE t SET TBLPROPERTIES ({given})",
+            f"ALTER TABLE u SET TBLPROPERTIES ({clause})",
+            f"ALTER TABLE t SET TBLPROPERTIES ({clause})",
             "INSERT INTO t VALUES (1, 'a')",
             tables=("t",),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import Scenario, python, scenario
+from interop.differential.scenarios import KEEP_VERSIONS, Scenario, python, scenario
 
 TRAVELS = (
     "SELECT * FROM t VERSION AS OF 0",
@@ -114,16 +114,26 @@ def scenarios() -> Iterator[Scenario]:
         "partitioned": "PARTITIONED BY (v)",
     }.items():
         step = TRAVELS if kind == "plain" else tuple(t for t in TRAVELS if "202" not in t)[:12]
-        yield scenario(f"versions/travel {kind}", *_made(options), *others, python('on_day("t")'), *step)
+        yield scenario(
+            f"versions/travel {kind}", *_made(options), *others, KEEP_VERSIONS.format("t"), python('on_day("t")'), *step
+        )
     for kind, options in {
         "plain": "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
         "vectors": "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')",
         "mapped": "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name')",
     }.items():
-        yield scenario(f"versions/changes {kind}", *_made(options), *others, python('on_day("t")'), *CHANGES)
+        yield scenario(
+            f"versions/changes {kind}",
+            *_made(options),
+            *others,
+            KEEP_VERSIONS.format("t"),
+            python('on_day("t")'),
+            *CHANGES,
+        )
     yield scenario(
         "versions/changes out of range",
         *_made("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"),
+        KEEP_VERSIONS.format("t"),
         python('on_day("t")'),
         *(text for text in CHANGES if "99" in text),
         settings={"spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled": "true"},
