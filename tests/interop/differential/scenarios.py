@@ -72,9 +72,11 @@ def groups(texts: Sequence[str], size: int) -> Iterator[tuple[int, Sequence[str]
         yield start, texts[start : start + size]
 
 
-# delta-spark refuses versions that are older than the retention of deleted files, which both refuse
-# to make longer than the log's.
-KEEP_VERSIONS = "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 9000 days')"
+# delta-spark refuses versions that are older than the retention of deleted files.
+KEEP_VERSIONS = (
+    "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 9000 days', "
+    "'delta.logRetentionDuration' = 'interval 9000 days')"
+)
 
 # Of DESCRIBE DETAIL and DESCRIBE HISTORY: what doesn't depend on time, place and layout.
 DETAIL = (

@@ -105,11 +105,8 @@ RESTORES = (
 def _only(text: str) -> Step:
     if text.startswith(("OPTIMIZE", "REORG")):
         return some(text, *FILES)
-    return (
-        some(text, "source_num_of_files", "num_removed_files", "num_restored_files")
-        if "RESTORE" in text
-        else some(text)
-    )
+    restored = ("num_of_files_after_restore", "num_removed_files", "num_restored_files")
+    return some(text, *restored) if text.startswith("RESTORE") else some(text)
 
 
 def scenarios() -> Iterator[Scenario]:
