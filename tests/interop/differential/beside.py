@@ -1,8 +1,8 @@
 """Runs every scenario on both engines, one after the other, and prints the shares of the classes.
 
 Outcomes are kept in `.cache/differential`: a run that was interrupted goes on. Records
-delta-spark's facts; ends with 1 if a difference isn't listed. Arguments: patterns of scenarios' names, with which
-nothing is recorded. The directory `tests` is on Python's path.
+delta-spark's facts; ends with 1 if a difference isn't listed. Arguments: patterns of scenarios'
+names, with which nothing is recorded. The directory `tests` is on Python's path.
 """
 
 from __future__ import annotations

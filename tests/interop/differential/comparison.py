@@ -140,8 +140,8 @@ def _parameters(commit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_texts(name: str, value: Any) -> Any:
-    """A parameter of the history without the text of its conditions, but with the fact that there is
-    one: delta-spark writes Spark's plan (`(id#7 = 1)`), deltaplane the statement's text."""
+    """A parameter of the history without the text of its conditions, but with the fact that there
+    is one: delta-spark writes Spark's plan (`(id#7 = 1)`), deltaplane the statement's text."""
     if name == "predicate":
         return "a condition" if value not in ("", [], "[]", None) else value
     if isinstance(value, list):
