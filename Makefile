@@ -32,6 +32,7 @@ BENCH_ARGS ?=
 BENCH_PYTHON = PYTHONPATH=benches $(BIN)/python
 SIM_ARGS ?=
 PLANTED_ARGS ?=
+DIFFERENTIAL_ARGS ?=
 
 .PHONY: help
 help: ## list the commands
@@ -192,6 +193,11 @@ model: ## every state of the commit and checkpoint protocol in the small, by our
 .PHONY: planted
 planted: develop ## plants one-line faults, each of which a named test must notice (PLANTED_ARGS="word" chooses some by their names)
 	$(PYTHON) tests/planted/plant.py $(PLANTED_ARGS)
+
+# Two JVMs, one after the other: an hour on two cores. `make test` compares a sample with the record that this writes.
+.PHONY: differential
+differential: develop jars ## thousands of statements on deltaplane and on delta-spark (DIFFERENTIAL_ARGS="merges/*" chooses scenarios)
+	PYTHONPATH=tests $(BIN)/python tests/interop/differential/beside.py $(DIFFERENTIAL_ARGS)
 
 # The tests are delta-rs's own, from a checkout: they aren't in this repository.
 .PHONY: drop-in

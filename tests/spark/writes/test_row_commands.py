@@ -338,6 +338,19 @@ def test_schema_evolution_adds_columns(spark: SparkSession, path: str) -> None:
     assert [tuple(row.values()) for row in rows(path)] == [(1, 10, None), (2, 5, "b"), (3, 6, "c")]
 
 
+def test_schema_evolution_adds_columns_without_rows_for_them(spark: SparkSession, path: str) -> None:
+    # As in delta-spark: the merge finds no row to insert, and the column is there afterwards.
+    table = made(spark, path, TWO).alias("t")
+    source = spark.createDataFrame([(2, "b")], "id long, more string").alias("s")
+    merge = (
+        table.merge(source, "t.id = s.id")
+        .withSchemaEvolution()
+        .whenNotMatchedInsert(values={"id": "s.id", "more": "s.more"})
+    )
+    merge.execute()
+    assert [tuple(row.values()) for row in rows(path)] == [(1, 10, None), (2, 20, None)]
+
+
 class Between:
     """Lets another writer commit between a command's finding of rows and its write."""
 

@@ -71,6 +71,13 @@ class MergeColumns:
         schema = json.dumps({"type": "struct", "fields": list(incoming.values())})
         return records.IncomingRequest(_native.TableSchema(schema), bool(grows))
 
+    @property
+    def adds_columns(self) -> bool:
+        """Whether clauses assign columns that the table gets by the merge, whichever rows match."""
+        own = {field["name"].lower() for field in self._fields}
+        names = (name for clause in self._growing(True) for name in self._assigned_names(clause))
+        return self.merge_schema and any(name.lower() not in own for name in names)
+
     def _growing(self, grows: bool) -> list[Clause]:
         """The clauses whose columns are planned like those of new rows. Rows without a match have
         no source value for a new column or field."""

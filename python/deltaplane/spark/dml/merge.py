@@ -187,7 +187,8 @@ class _Run:
             inserted = self._insert(work, pairs, bool(counts)) if self._sources else 0
         finally:
             pairs.unpersist()
-        if not counts and not inserted:
+        # As in delta-spark, columns are added even if no row has a value for them.
+        if not counts and not inserted and not self._columns.adds_columns:
             job.unchanged["numSourceRows"] = self._sources
             return None
         rows = changed_rows(self._changing, counts)

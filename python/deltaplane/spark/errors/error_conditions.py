@@ -48,6 +48,7 @@ from deltaplane.spark.errors.known_condition import Known
 from deltaplane.spark.errors.name_conditions import NAMES
 from deltaplane.spark.errors.parquet_conditions import PARQUET
 from deltaplane.spark.errors.sql_states import SQL_STATES
+from deltaplane.spark.errors.statement_conditions import STATEMENTS
 from deltaplane.spark.errors.stream_conditions import STREAMS
 
 __all__ = ["SparkCondition", "spark_condition"]
@@ -75,6 +76,7 @@ _NARROWER = {
 
 # The first matching row applies.
 _KNOWN = (
+    *STATEMENTS,
     *STREAMS,
     *NAMES,
     *DECLARATIONS,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
+use deltaplane_protocol::actions::{Add, Metadata, Remove, claimed_sum};
 use deltaplane_protocol::files::rows::num_records;
 use serde_json::{Value, json};
 
@@ -17,9 +17,15 @@ pub(crate) struct Gone {
     pub rows: Option<i64>,
 }
 
-/// The history's entry for these files, written by `request` to a table with these partition
-/// columns.
-pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], adds: &[Add], gone: &Gone) -> Operation {
+/// The history's entry for these files, written by `request` to a table with this metadata and
+/// these partition columns.
+pub(crate) fn operation(
+    request: &WriteRequest,
+    metadata: Option<&Metadata>,
+    partition_columns: &[String],
+    adds: &[Add],
+    gone: &Gone,
+) -> Operation {
     let (name, parameters) = match &request.operation {
         CommitOperation::Write => ("WRITE".to_owned(), of_write(request)),
         CommitOperation::Definition {
@@ -30,7 +36,7 @@ pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], ad
             ..
         } => (
             format!("{statement}{}", if *fills { " AS SELECT" } else { "" }),
-            of_definition(request, partition_columns, *managed, *saves_as_table),
+            of_definition(request, metadata, partition_columns, *managed, *saves_as_table),
         ),
         CommitOperation::StreamingUpdate {
             query_id,
@@ -121,16 +127,19 @@ fn of_write(request: &WriteRequest) -> BTreeMap<String, Value> {
 
 fn of_definition(
     request: &WriteRequest,
+    metadata: Option<&Metadata>,
     partition_columns: &[String],
     managed: bool,
     saves_as_table: bool,
 ) -> BTreeMap<String, Value> {
+    // The table's, with those that it kept and those that features add; `delta.feature.…` is none.
+    let properties = metadata.map_or(&request.configuration, |m| &m.configuration);
     let mut parameters = BTreeMap::from([
         ("partitionBy".to_owned(), list(Some(partition_columns))),
         ("clusterBy".to_owned(), list(request.cluster_by.as_deref())),
         ("description".to_owned(), json!(request.description)),
         ("isManaged".to_owned(), json!(managed.to_string())),
-        ("properties".to_owned(), json!(json!(request.configuration).to_string())),
+        ("properties".to_owned(), json!(json!(properties).to_string())),
     ]);
     if saves_as_table {
         parameters.insert("isV1SaveAsTableOverwrite".into(), json!("true"));

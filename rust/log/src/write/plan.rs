@@ -806,13 +806,15 @@ impl PlannedWrite {
             ReadSet::Nothing | ReadSet::Rows(_) if self.request.read_version.is_some() => ReadSet::Set(None),
             read => read,
         };
+        let before = self.base.as_ref().map(|b| b.state().metadata());
+        let metadata = self.metadata.as_ref().or(before);
         let mut staged = self.request.commit.staged(now);
         if !marks.is_empty() && self.metadata.is_none() {
             let tags = identity_columns::commit_tags();
             staged.extra_info.insert("tags".to_owned(), tags);
         }
         Ok(Staged {
-            operation: operation::operation(&self.request, &self.partition_columns, &adds, &gone),
+            operation: operation::operation(&self.request, metadata, &self.partition_columns, &adds, &gone),
             metadata: self.metadata_after(&marks),
             protocol: self.protocol.clone(),
             domains: self.domains.clone(),
