@@ -22,12 +22,12 @@ LOCAL_PATHS = {
 
 
 def shipped() -> dict[str, str]:
-    found = {}
+    sources = {}
     for crate in CRATES:
         for path, text in repo.sources(crate, ".rs").items():
             if not repo.is_rust_test(path) and not path.endswith("/testing.rs"):
-                found[path] = repo.rust_code(repo.shipped_rust(text))
-    return found
+                sources[path] = repo.rust_code(repo.shipped_rust(text))
+    return sources
 
 
 def uses(pattern: re.Pattern[str], sources: dict[str, str]) -> set[str]:

@@ -55,6 +55,7 @@ PROTOCOL = (
 LOG = (
     ("environment", "listing", "progress", "scan_report", "table_info", "table_schema"),
     ("checkpoint", "commit"),
+    ("committer",),
     ("snapshot",),
     ("checkpoint_writer", "history"),
     ("transaction",),

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use crate::book::{FileKey, Version, vector_id};
-use crate::catalog::content;
 use crate::world::World;
 
 /// What a checkpoint's file holds.
@@ -169,7 +168,7 @@ pub fn rebuildable(world: &World, newest: u64) -> BTreeSet<u64> {
         }
     }
     if let Some(catalog) = &world.catalog {
-        let there = catalog.held.values().filter(|c| content(world, &c.content).is_some());
+        let there = catalog.held.values().filter(|c| world.content(&c.content).is_some());
         commits.extend(there.map(|c| c.version));
     }
     let mut out = BTreeSet::new();

@@ -7,7 +7,7 @@ use deltaplane_store::PutOutcome;
 use serde_json::Value;
 
 use crate::book::Book;
-use crate::catalog::{Decided, content};
+use crate::catalog::Decided;
 use crate::checkpoints::{check, log_file, rebuildable};
 use crate::scenario::RETENTION_MS;
 use crate::world::{Answer, Call, World};
@@ -17,7 +17,7 @@ type Judgement = std::result::Result<(), String>;
 
 /// What must hold after a change of the world.
 pub fn judge(world: &mut World, book: &mut Book, call: &Call, answer: &Result<Answer>) -> Judgement {
-    judge_told(world)?;
+    judge_notified(world)?;
     match call {
         Call::Put(key, _) | Call::PutIfAbsent(key, _) => {
             if matches!(answer, Ok(Answer::Put(PutOutcome::Exists))) {
@@ -60,7 +60,9 @@ fn judge_written(world: &mut World, book: &mut Book, key: &str) -> Judgement {
 /// P158: a version is ratified when its content is there, once, after its predecessor.
 fn judge_ratified(world: &World, book: &mut Book, proposal: &Proposal) -> Judgement {
     let version = proposal.version;
-    let bytes = content(world, &proposal.content).ok_or(format!("version {version} was ratified without content"))?;
+    let bytes = world
+        .content(&proposal.content)
+        .ok_or(format!("version {version} was ratified without content"))?;
     book.learn_vectors(&bytes, |path| world.objects.get(path).map(|o| o.bytes.clone()))?;
     book.commit(version, &bytes, world.now_ms)
 }
@@ -81,12 +83,12 @@ fn judge_published(world: &mut World, version: u64) -> Judgement {
     Ok(())
 }
 
-/// P158: a catalog is told of versions that are published.
-fn judge_told(world: &World) -> Judgement {
+/// P158: a catalog is notified of versions that are published.
+fn judge_notified(world: &World) -> Judgement {
     match &world.catalog {
-        Some(catalog) if catalog.told > catalog.published => Err(format!(
-            "the catalog was told that {:?} is published, and {:?} is",
-            catalog.told, catalog.published
+        Some(catalog) if catalog.notified > catalog.published => Err(format!(
+            "the catalog was notified that {:?} is published, and {:?} is",
+            catalog.notified, catalog.published
         )),
         _ => Ok(()),
     }

@@ -14,6 +14,7 @@ mod book;
 mod catalog;
 mod chance;
 mod checkpoints;
+mod committer;
 mod judge;
 mod model;
 mod planted;

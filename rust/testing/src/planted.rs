@@ -14,6 +14,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+use crate::catalog::Flaw;
 use crate::checkpoints::log_file;
 
 /// A planted bug, named after the rule that it violates.
@@ -98,16 +99,20 @@ impl Bug {
         Bug::UnknownTakenForRefused,
     ];
 
+    /// The flaw of a catalog that it is, if it is one.
+    pub fn flaw_of_catalog(self) -> Option<Flaw> {
+        match self {
+            Bug::CatalogRatifiesTwice => Some(Flaw::RatifiesTwice),
+            Bug::CatalogTailLags => Some(Flaw::TailLags),
+            Bug::CatalogForgetsEarly => Some(Flaw::ForgetsEarly),
+            _ => None,
+        }
+    }
+
     /// Whether only tables of catalogs can have it.
     pub fn is_of_catalogs(self) -> bool {
-        matches!(
-            self,
-            Bug::CatalogRatifiesTwice
-                | Bug::CatalogTailLags
-                | Bug::CatalogForgetsEarly
-                | Bug::PublishedOutOfOrder
-                | Bug::UnknownTakenForRefused
-        )
+        let by_actors = matches!(self, Bug::PublishedOutOfOrder | Bug::UnknownTakenForRefused);
+        by_actors || self.flaw_of_catalog().is_some()
     }
 
     /// The bug of this name.

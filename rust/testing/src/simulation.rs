@@ -59,7 +59,7 @@ pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
     world.catalog = scenario.catalog.map(|catalog| Catalog {
         inline_bytes: catalog.inline_bytes,
         most_held: catalog.most_held,
-        bug,
+        flaw: bug.and_then(Bug::flaw_of_catalog),
         ..Catalog::default()
     });
     let world: Shared = Arc::new(Mutex::new(world));

@@ -13,15 +13,14 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::committer::managed;
 use deltaplane_log::{Environment, EnvironmentGuard, with_environment};
 use deltaplane_store::{Backend, Listing, Location, ObjectInfo, Options, ProbeResult, PutOutcome, Sink, Store};
-use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use crate::catalog::SimCommitter;
+use crate::committer::SimCommitter;
 use crate::planted::{Bug, Faulty};
-use crate::world::{Answer, Call, Pending, Shared, Who, lock};
+use crate::world::{Answer, Call, Shared, Who, ask, lock};
 
 tokio::task_local! {
     /// Whose code runs.
@@ -51,7 +50,7 @@ pub fn open(world: &Shared, who: Who, bug: Option<Bug>) -> Store {
     let plain = Store::open_with(&location, &Options::default(), Arc::new(opener)).expect("a store");
     let is_managed = lock(world).catalog.is_some();
     match is_managed {
-        true => managed(&plain, Arc::new(SimCommitter::new(world, who)), None).expect("a store"),
+        true => managed(&plain, Arc::new(SimCommitter::new(world, who, bug)), None).expect("a store"),
         false => plain,
     }
 }
@@ -73,22 +72,6 @@ impl SimStore {
             Answer::Page(page, more) => Ok((page, more)),
             other => Err(mixed_up(&other)),
         }
-    }
-}
-
-/// Puts a call before the scheduler and waits for its answer.
-pub async fn ask(world: &Shared, who: Who, call: Call) -> Result<Answer> {
-    let (answer, wait) = oneshot::channel();
-    {
-        let mut world = lock(world);
-        if !world.dead.contains(&who) {
-            world.pending.push(Pending { who, call, answer });
-        }
-    }
-    match wait.await {
-        Ok(answer) => answer,
-        // Its caller crashed: what would come next never happens.
-        Err(_) => std::future::pending().await,
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::committer::{LogTail, Proposal};
+use deltaplane_log::committer::{Content, LogTail, Proposal};
+use deltaplane_protocol::paths;
 use deltaplane_store::{ObjectInfo, PutOutcome};
 use futures::channel::oneshot;
 
@@ -163,6 +164,22 @@ pub fn lock(shared: &Shared) -> MutexGuard<'_, World> {
     shared.lock().expect("a schedule runs on one thread")
 }
 
+/// Puts a call before the scheduler and waits for its answer.
+pub async fn ask(world: &Shared, who: Who, call: Call) -> Result<Answer> {
+    let (answer, wait) = oneshot::channel();
+    {
+        let mut world = lock(world);
+        if !world.dead.contains(&who) {
+            world.pending.push(Pending { who, call, answer });
+        }
+    }
+    match wait.await {
+        Ok(answer) => answer,
+        // Its caller crashed: what would come next never happens.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// The failure that stores answer with when something passing is wrong.
 pub fn unavailable() -> Error {
     Error::new(Kind::StoreUnavailable, "the simulated store failed")
@@ -223,6 +240,16 @@ impl World {
             }
             Call::Sleep => Ok(Answer::Done),
         }
+    }
+
+    /// The content of a commit that the catalog ratifies; `None` if its file isn't there.
+    pub fn content(&self, commit: &Content) -> Option<Bytes> {
+        let key = match commit {
+            Content::Inline(bytes) => return Some(bytes.clone()),
+            Content::Staged(file) => paths::staged_commit(&file.name),
+            Content::Published(_) => paths::commit(0),
+        };
+        self.objects.get(&key).map(|object| object.bytes.clone())
     }
 
     fn catalog(&mut self) -> Result<&mut Catalog> {

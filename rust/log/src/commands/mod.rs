@@ -10,6 +10,7 @@ pub(crate) mod feature_usage;
 pub(crate) mod fsck;
 pub(crate) mod log_facts;
 pub(crate) mod optimize;
+pub(crate) mod publish;
 pub(crate) mod remove_column_mapping;
 pub(crate) mod restore;
 pub(crate) mod rewrite;

@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::paths::{self, LOG_DIR};
 use deltaplane_store::ObjectInfo;
 
-use crate::committer::{Content, LogTail, Ratified};
+use crate::committer::{Committer, Content, LogTail, Ratified};
 
 /// Most unpublished commits of an answer. Catalogs bound them at some ten.
 const MOST_COMMITS: usize = 10_000;
@@ -72,6 +72,15 @@ pub(crate) fn as_listed(commit: &Ratified) -> ObjectInfo {
         size_bytes,
         modified_ms,
         etag: None,
+    }
+}
+
+/// The catalog's name added to an error of it.
+pub(crate) fn at_catalog(committer: &dyn Committer, e: &Error) -> Error {
+    let named = Error::new(e.kind(), format!("{}: {}", committer.name(), e.message()));
+    match e.version() {
+        Some(version) => named.with_version(version),
+        None => named,
     }
 }
 

@@ -5,8 +5,10 @@
 
 mod known;
 mod log_store;
+mod managed;
 mod opening;
 mod propose;
+mod proposed;
 mod publish;
 mod seam;
 mod staging;
@@ -19,12 +21,14 @@ use deltaplane_store::Store;
 
 pub use seam::{Committer, Content, Decision, LogTail, Maintenance, Proposal, Ratified, StagedFile};
 
+pub(crate) use managed::of;
 pub(crate) use opening::with_one_answer;
 pub(crate) use publish::publish_after_commit;
 pub(crate) use staging::{delete_staged, orphans};
 
-use known::Known;
-use log_store::{LogStore, Managed};
+use known::{Known, at_catalog};
+use log_store::LogStore;
+use managed::Managed;
 
 /// The store of a table whose commits this committer decides. `tail` is the catalog's answer that
 /// named the table, if it had the newest commits: the next opening then asks nothing more.
@@ -45,17 +49,12 @@ pub fn managed(store: &Store, committer: Arc<dyn Committer>, tail: Option<LogTai
     })
 }
 
-/// The wrapper of a catalog's table; `None` for every other table.
-pub(crate) fn of(store: &Store) -> Option<Arc<Managed>> {
-    store.wrapper()?.downcast().ok()
-}
-
 /// Whether the same decides the commits of both stores' tables: a version that was read through one
 /// of them is one of the other's, if they have the same location.
-pub fn decide_alike(one: &Store, other: &Store) -> bool {
-    match (of(one), of(other)) {
+pub fn decide_alike(first: &Store, second: &Store) -> bool {
+    match (of(first), of(second)) {
         (None, None) => true,
-        (Some(one), Some(other)) => one.name() == other.name(),
+        (Some(first), Some(second)) => first.name() == second.name(),
         _ => false,
     }
 }
@@ -86,14 +85,5 @@ pub(crate) fn check_permitted(store: &Store, work: Maintenance) -> Result<()> {
             }
         ))),
         _ => Ok(()),
-    }
-}
-
-/// The catalog's name added to an error of it.
-fn at_catalog(committer: &dyn Committer, e: &Error) -> Error {
-    let named = Error::new(e.kind(), format!("{}: {}", committer.name(), e.message()));
-    match e.version() {
-        Some(version) => named.with_version(version),
-        None => named,
     }
 }

@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Result};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 
-use crate::committer::log_store::Managed;
+use crate::committer::managed::Managed;
 
 /// The newest ratified version, or the error of asking for it.
 pub(super) type Asked = Shared<BoxFuture<'static, Result<Option<u64>, Arc<Error>>>>;
@@ -29,7 +29,9 @@ pub(super) async fn latest(managed: &Managed, from: u64) -> Result<Option<u64>> 
     match ASKED.try_with(Clone::clone) {
         Ok(asked) => {
             let answer = asked.await;
-            answer.map_err(|e| Error::new(e.kind(), e.message().to_owned()))
+            let answer = answer.map_err(|e| Error::new(e.kind(), e.message().to_owned()))?;
+            // It may have been asked again since.
+            Ok(answer.max(managed.known().latest))
         }
         Err(_) => managed.ask_tail(from).await,
     }

@@ -1,8 +1,6 @@
 //! A put of a commit to a catalog's table: the content is staged as a file or goes inline, and the
 //! catalog decides. An outcome that isn't known is an unclear put, whose caller looks it up.
 
-use std::sync::{Mutex, PoisonError};
-
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::Action;
@@ -13,41 +11,13 @@ use deltaplane_store::PutOutcome;
 use tracing::warn;
 
 use crate::commit::reader::Commit;
-use crate::committer::log_store::Managed;
-use crate::committer::{Content, Decision, Proposal, Ratified, StagedFile, at_catalog};
+use crate::committer::known::at_catalog;
+use crate::committer::managed::Managed;
+use crate::committer::{Content, Decision, Proposal, Ratified, StagedFile};
 use crate::{new_id, now_ms};
 
 /// Proposals of one commit between which versions are published because the catalog asks for that.
 const MOST_PROPOSALS: usize = 4;
-/// Staged files that are remembered for a repetition of their proposal.
-const MOST_REMEMBERED: usize = 16;
-
-/// Staged files whose proposals were not decided, so that a repetition proposes the same file: by
-/// version and transaction.
-#[derive(Default)]
-pub(super) struct Proposed(Mutex<Vec<((u64, String), StagedFile)>>);
-
-impl Proposed {
-    fn find(&self, version: u64, txn_id: &str) -> Option<StagedFile> {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut own = open.iter().filter(|((v, id), _)| *v == version && id == txn_id);
-        own.next().map(|(_, file)| file.clone())
-    }
-
-    fn remember(&self, proposal: &Proposal, file: &StagedFile) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= MOST_REMEMBERED {
-            open.remove(0);
-        }
-        open.push(((proposal.version, proposal.txn_id.clone()), file.clone()));
-    }
-
-    fn forget(&self, proposal: &Proposal) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|((v, id), _)| (*v, id) != (proposal.version, &proposal.txn_id));
-    }
-}
-
 impl Managed {
     /// Proposes this text as a version: as a put-if-absent of its name, which is created by exactly
     /// one of all proposals.

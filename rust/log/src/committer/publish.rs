@@ -1,20 +1,21 @@
 //! Publishing: ratified commits are copied to the names that readers without a catalog's answer
 //! find, in the order of their versions. Anybody may do it, any number of times (P158).
 
-use deltaplane_error::{Error, Kind, Result};
+use deltaplane_error::{Error, Result};
 use deltaplane_protocol::paths;
 use deltaplane_store::{PutOutcome, Store};
 use tracing::warn;
 
-use crate::Snapshot;
-use crate::committer::log_store::Managed;
-use crate::committer::{Ratified, at_catalog};
+use crate::committer::Ratified;
+use crate::committer::known::at_catalog;
+use crate::committer::managed::{self, Managed};
 
 impl Managed {
-    /// Publishes all versions up to this one; returns the highest one up to which all are published.
+    /// Publishes all versions up to this one; returns the highest one up to which all are
+    /// published.
     ///
     /// Errors: `CorruptLog` if a file with another content has the name of one of them.
-    pub(super) async fn publish(&self, version: u64) -> Result<u64> {
+    pub(crate) async fn publish(&self, version: u64) -> Result<u64> {
         let next = |published: Option<u64>| published.map_or(0, |p| p + 1);
         let mut from = next(self.known().published);
         if from > version {
@@ -55,40 +56,17 @@ impl Managed {
     }
 
     /// Tells the catalog what is published.
-    pub(super) async fn tell_published(&self, version: u64) -> Result<()> {
-        let told = self.committer.published(version).await;
-        told.map_err(|e| at_catalog(self.committer.as_ref(), &e))
+    pub(crate) async fn tell_published(&self, version: u64) -> Result<()> {
+        let answer = self.committer.published(version).await;
+        answer.map_err(|e| at_catalog(self.committer.as_ref(), &e))
     }
 }
 
-/// Publishes a version that this process has just committed; a failure is only logged, since anybody
-/// can publish it later. The catalog learns of it by the next proposal.
+/// Publishes a version that this process has just committed; a failure is only logged, since
+/// anybody can publish it later. The catalog learns of it by the next proposal.
 pub(crate) async fn publish_after_commit(store: &Store, version: u64) {
-    let Some(managed) = super::of(store) else { return };
+    let Some(managed) = managed::of(store) else { return };
     if let Err(e) = Box::pin(managed.publish(version)).await {
         warn!(version, error = %e, "the commit is safe, but it isn't published yet");
-    }
-}
-
-impl Snapshot {
-    /// Publishes this version and those before it, and tells the table's catalog; without effect for
-    /// a table that no catalog manages. Returns the highest version up to which all are published.
-    ///
-    /// # Errors
-    /// `CorruptLog` if another program wrote a file in the place of one of them; those of the store
-    /// and the catalog.
-    pub async fn publish(&self) -> Result<u64> {
-        let Some(managed) = super::of(self.store()) else {
-            return Ok(self.version());
-        };
-        let published = async {
-            let published = managed.publish(self.version()).await?;
-            managed.tell_published(published).await?;
-            Ok(published)
-        };
-        published.await.map_err(|e: Error| match e.kind() {
-            Kind::ObjectNotFound => e.with_kind(Kind::CorruptLog),
-            _ => e,
-        })
     }
 }

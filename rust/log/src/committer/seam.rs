@@ -15,16 +15,16 @@ use deltaplane_store::async_trait;
 /// shown until `published` told of its version, or of a later one.
 #[async_trait]
 pub trait Committer: Send + Sync {
-    /// The catalog and the table as messages name them, without any credential. Equal names mean the
-    /// same table of the same catalog.
+    /// The catalog and the table as messages name them, without any credential. Equal names mean
+    /// the same table of the same catalog.
     fn name(&self) -> String;
 
     /// Proposes a version, and waits for the decision. A proposal may be repeated: the same version
     /// and content is answered by `Ratified` or `Taken`, and never ratified twice.
     ///
     /// # Errors
-    /// The proposal was certainly not ratified, and never will be: `StoreDenied` for missing rights,
-    /// `InvalidArgument` for what the catalog refuses. `StoreUnavailable` is taken for
+    /// The proposal was certainly not ratified, and never will be: `StoreDenied` for missing
+    /// rights, `InvalidArgument` for what the catalog refuses. `StoreUnavailable` is taken for
     /// [`Decision::Unknown`].
     async fn propose(&self, proposal: &Proposal) -> Result<Decision>;
 

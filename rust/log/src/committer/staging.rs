@@ -6,7 +6,7 @@ use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
 
 use crate::committer::Content;
-use crate::committer::log_store::Managed;
+use crate::committer::managed::{self, Managed};
 
 /// The staged commits, each with its version.
 async fn staged(managed: &Managed) -> Result<Vec<(u64, ObjectInfo)>> {
@@ -22,7 +22,7 @@ async fn staged(managed: &Managed) -> Result<Vec<(u64, ObjectInfo)>> {
 /// Staged commits of ratified versions that the catalog doesn't name, written before this time: of
 /// proposals that lost, or were published. Nothing reads them.
 pub(crate) async fn orphans(store: &Store, cutoff_ms: i64) -> Result<Vec<ObjectInfo>> {
-    let Some(managed) = super::of(store) else {
+    let Some(managed) = managed::of(store) else {
         return Ok(Vec::new());
     };
     // Files first: a version that is decided after the listing shows no orphan.
@@ -40,15 +40,17 @@ pub(crate) async fn orphans(store: &Store, cutoff_ms: i64) -> Result<Vec<ObjectI
     Ok(orphans.map(|(_, object)| object).collect())
 }
 
-/// Deletes the staged commits of versions before `kept`, which were cleaned up (P063); returns their
-/// number. What the catalog still names stays.
-pub(crate) async fn delete_staged(store: &Store, kept: u64) -> Result<u64> {
-    let Some(managed) = super::of(store) else { return Ok(0) };
+/// Deletes the staged commits of versions before `oldest`, which were cleaned up (P063); returns
+/// their number. What the catalog still names stays.
+pub(crate) async fn delete_staged(store: &Store, oldest: u64) -> Result<u64> {
+    let Some(managed) = managed::of(store) else {
+        return Ok(0);
+    };
     let old: Vec<String> = {
         let staged = staged(&managed).await?;
         let known = managed.known();
         let is_old =
-            |version: u64| version < kept && Some(version) <= known.published && known.commit(version).is_none();
+            |version: u64| version < oldest && Some(version) <= known.published && known.commit(version).is_none();
         staged
             .into_iter()
             .filter(|(version, _)| is_old(*version))

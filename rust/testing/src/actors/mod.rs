@@ -1,5 +1,5 @@
-//! Who works on the simulated table: writers, readers, checkpointers, cleaners and publishers, all of them the
-//! product's own code.
+//! Who works on the simulated table: writers, readers, checkpointers, cleaners and publishers, all
+//! of them the product's own code.
 
 mod checkpointer;
 mod cleaner;
@@ -23,8 +23,7 @@ use crate::book::{FileKey, SharedBook, read, vector_id};
 use crate::chance::Chance;
 use crate::planted::Bug;
 use crate::scenario::{Role, Scenario};
-use crate::store::ask;
-use crate::world::{Call, Shared, Who, lock};
+use crate::world::{Call, Shared, Who, ask, lock};
 
 /// Calls of a rest.
 const LONGEST_REST: usize = 20;

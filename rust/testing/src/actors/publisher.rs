@@ -6,8 +6,7 @@ use deltaplane_log::Snapshot;
 
 use super::Context;
 use crate::planted::Bug;
-use crate::store::ask;
-use crate::world::{Call, lock};
+use crate::world::{Call, ask, lock};
 
 /// Publishes.
 pub async fn act(mut me: Context) {
@@ -48,7 +47,7 @@ async fn publish_newest(me: &Context) -> Result<()> {
             .catalog
             .as_ref()
             .and_then(|c| c.held.values().next_back().cloned());
-        held.and_then(|c| Some((c.version, crate::catalog::content(&world, &c.content)?)))
+        held.and_then(|c| Some((c.version, world.content(&c.content)?)))
     };
     if let Some((version, bytes)) = newest {
         let key = deltaplane_protocol::paths::commit(version);

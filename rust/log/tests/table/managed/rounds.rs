@@ -1,5 +1,5 @@
-//! What operations on a catalog's table ask the store and the catalog: opening costs one call to the
-//! catalog and at most one listing, in two rounds.
+//! What operations on a catalog's table ask the store and the catalog: opening costs one call to
+//! the catalog and at most one listing, in two rounds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

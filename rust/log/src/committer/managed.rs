@@ -1,0 +1,132 @@
+//! A catalog's table: the questions that its catalog is asked, and where the content of a commit
+//! is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::paths;
+use deltaplane_store::{Backend, ObjectInfo, Store};
+
+use crate::committer::known::{Known, at_catalog};
+use crate::committer::proposed::Proposed;
+use crate::committer::{Committer, Content, LogTail, Maintenance, Ratified, StagedFile};
+
+/// A catalog's table: its committer, and the store behind.
+pub(crate) struct Managed {
+    pub(super) behind: Arc<dyn Backend>,
+    pub(super) committer: Arc<dyn Committer>,
+    pub(super) proposed: Proposed,
+    known: Mutex<Known>,
+    /// The answer that named the table, until the first question.
+    pub(super) first: Arc<Mutex<Option<LogTail>>>,
+}
+
+impl Managed {
+    pub(super) fn new(
+        behind: Arc<dyn Backend>,
+        committer: Arc<dyn Committer>,
+        known: Known,
+        first: Arc<Mutex<Option<LogTail>>>,
+    ) -> Self {
+        Managed {
+            behind,
+            committer,
+            proposed: Proposed::default(),
+            known: Mutex::new(known),
+            first,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.committer.name()
+    }
+
+    pub(crate) fn permits(&self, work: Maintenance) -> bool {
+        self.committer.permits(work)
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the catalog for the newest ratified version and the commits from `from` on.
+    pub(crate) async fn ask_tail(&self, from: u64) -> Result<Option<u64>> {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(first) = first {
+            return Ok(self.known().latest.max(first.latest));
+        }
+        let before = self.known().latest;
+        let tail = self.committer.log_tail(from).await;
+        let tail = tail.map_err(|e| at_catalog(self.committer.as_ref(), &e))?;
+        if tail.latest < before {
+            let what = format!(
+                "the catalog says that version {} is the newest, after version {} was: it was set back, or the table was created again; open the table anew",
+                tail.latest.map_or("none".to_owned(), |v| v.to_string()),
+                before.unwrap_or_default()
+            );
+            return Err(at_catalog(self.committer.as_ref(), &Error::corrupt_log(what)));
+        }
+        let mut known = self.known();
+        known
+            .learn(from, tail)
+            .map_err(|e| at_catalog(self.committer.as_ref(), &e))?;
+        Ok(known.latest)
+    }
+
+    /// Where the commit of a version is; asks the catalog only about versions after the newest
+    /// known one.
+    pub(super) async fn place(&self, version: u64) -> Result<Place> {
+        if let Some(place) = self.known_place(version) {
+            return Ok(place);
+        }
+        self.ask_tail(version).await?;
+        Ok(self.known_place(version).unwrap_or(Place::Nowhere))
+    }
+
+    fn known_place(&self, version: u64) -> Option<Place> {
+        let known = self.known();
+        match known.commit(version) {
+            Some(commit) => Some(Place::Held(commit.clone())),
+            None => (Some(version) <= known.latest).then_some(Place::Published),
+        }
+    }
+
+    /// The content of a commit that the catalog holds. Its staged file may have been cleaned up
+    /// after it was published.
+    pub(super) async fn content(&self, commit: &Ratified) -> Result<Bytes> {
+        let file = match &commit.content {
+            Content::Inline(bytes) => return Ok(bytes.clone()),
+            Content::Staged(file) | Content::Published(file) => file,
+        };
+        match self.behind.read_listed(&staged_object(file)).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => self.behind.read(&paths::commit(commit.version)).await,
+            read => read,
+        }
+    }
+}
+
+/// Where a commit is.
+pub(super) enum Place {
+    /// With the catalog.
+    Held(Ratified),
+    /// In its file.
+    Published,
+    /// It isn't ratified.
+    Nowhere,
+}
+
+/// A staged file as a listing of its folder shows it.
+pub(super) fn staged_object(file: &StagedFile) -> ObjectInfo {
+    ObjectInfo {
+        key: paths::staged_commit(&file.name),
+        size_bytes: file.size_bytes,
+        modified_ms: file.modified_ms,
+        etag: None,
+    }
+}
+
+/// The wrapper of a catalog's table; `None` for every other table.
+pub(crate) fn of(store: &Store) -> Option<Arc<Managed>> {
+    store.wrapper()?.downcast().ok()
+}
