@@ -1,0 +1,222 @@
+//! One connection to the database, SQLite's or PostgreSQL's. Statements are written once for both:
+//! parameters are `$1`, `$2`, … in the order of their first use, and integers are 64 bits wide.
+
+use crate::error::{CatalogError, ErrorType, Result};
+use crate::store::postgres::Postgres;
+use crate::store::sqlite::Sqlite;
+
+/// A value of a parameter or a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl From<&String> for Value {
+    fn from(value: &String) -> Self {
+        Value::Text(value.clone())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// The parameters of a statement.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::store::connection::Value::from($value)),*] };
+}
+pub(crate) use params;
+
+/// A row, read from the first column on.
+pub(crate) struct Row {
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Row {
+    pub(crate) fn new(values: Vec<Value>) -> Self {
+        Row {
+            values: values.into_iter(),
+        }
+    }
+
+    /// The next column as a number.
+    pub(crate) fn int(&mut self) -> Result<i64> {
+        self.opt_int()?.ok_or_else(|| unexpected("a number", "null"))
+    }
+
+    /// The next column as a number or null.
+    pub(crate) fn opt_int(&mut self) -> Result<Option<i64>> {
+        match self.values.next() {
+            Some(Value::Int(value)) => Ok(Some(value)),
+            Some(Value::Null) => Ok(None),
+            Some(Value::Text(_)) => Err(unexpected("a number", "a text")),
+            None => Err(unexpected("a number", "no column")),
+        }
+    }
+
+    /// The next column as a text.
+    pub(crate) fn text(&mut self) -> Result<String> {
+        self.opt_text()?.ok_or_else(|| unexpected("a text", "null"))
+    }
+
+    /// The next column as a text or null.
+    pub(crate) fn opt_text(&mut self) -> Result<Option<String>> {
+        match self.values.next() {
+            Some(Value::Text(value)) => Ok(Some(value)),
+            Some(Value::Null) => Ok(None),
+            Some(Value::Int(_)) => Err(unexpected("a text", "a number")),
+            None => Err(unexpected("a text", "no column")),
+        }
+    }
+}
+
+fn unexpected(expected: &str, found: &str) -> CatalogError {
+    CatalogError::internal(format!(
+        "the catalog's database has {found} where {expected} must be: it was changed by another program"
+    ))
+}
+
+/// How a transaction begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Sees one state of the database.
+    Read,
+    /// Locks out other writers (SQLite), or the rows that it locks (PostgreSQL).
+    Write,
+}
+
+enum Backend {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
+/// A connection that belongs to one thread.
+pub(crate) struct Connection {
+    backend: Backend,
+    /// Whether a statement of the current unit of work has changed something.
+    wrote: bool,
+}
+
+impl Connection {
+    pub(crate) fn sqlite(sqlite: Sqlite) -> Self {
+        Connection {
+            backend: Backend::Sqlite(sqlite),
+            wrote: false,
+        }
+    }
+
+    pub(crate) fn postgres(postgres: Postgres) -> Self {
+        Connection {
+            backend: Backend::Postgres(postgres),
+            wrote: false,
+        }
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self.backend, Backend::Postgres(_))
+    }
+
+    /// Runs a statement that returns rows.
+    pub(crate) fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>> {
+        match &mut self.backend {
+            Backend::Sqlite(sqlite) => sqlite.query(sql, params),
+            Backend::Postgres(postgres) => postgres.query(sql, params),
+        }
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn first(&mut self, sql: &'static str, params: &[Value]) -> Result<Option<Row>> {
+        Ok(self.query(sql, params)?.into_iter().next())
+    }
+
+    /// Runs a statement that changes rows, and returns their number.
+    pub(crate) fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64> {
+        self.wrote = true;
+        match &mut self.backend {
+            Backend::Sqlite(sqlite) => sqlite.execute(sql, params),
+            Backend::Postgres(postgres) => postgres.execute(sql, params),
+        }
+    }
+
+    /// Runs statements without parameters.
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<()> {
+        match &mut self.backend {
+            Backend::Sqlite(sqlite) => sqlite.batch(sql),
+            Backend::Postgres(postgres) => postgres.batch(sql),
+        }
+    }
+
+    /// Locks a table's row until the end of the transaction. SQLite has one writer anyway.
+    pub(crate) fn lock_table(&mut self, uuid: &str) -> Result<()> {
+        if self.is_postgres() {
+            self.query("SELECT uuid FROM heads WHERE uuid = $1 FOR UPDATE", params![uuid])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn begin(&mut self, access: Access) -> Result<()> {
+        let sql = match (&self.backend, access) {
+            (Backend::Sqlite(_), Access::Read) => "BEGIN",
+            (Backend::Sqlite(_), Access::Write) => "BEGIN IMMEDIATE",
+            (Backend::Postgres(_), Access::Read) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            (Backend::Postgres(_), Access::Write) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        };
+        self.wrote = false;
+        self.batch(sql)
+    }
+
+    /// Ends the transaction. An error leaves open whether it took effect.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.batch("COMMIT").map_err(|e| {
+            let _ = self.batch("ROLLBACK");
+            CatalogError::new(
+                ErrorType::CommitStateUnknown,
+                format!("the database's answer to COMMIT is missing ({e}): load the table to see the outcome"),
+            )
+        })
+    }
+
+    pub(crate) fn rollback(&mut self) {
+        // A connection that can't roll back is closed, which rolls back.
+        let _ = self.batch("ROLLBACK");
+    }
+
+    /// Whether the unit of work that began with [`Connection::begin_work`] has written.
+    pub(crate) fn has_written(&self) -> bool {
+        self.wrote
+    }
+
+    pub(crate) fn begin_work(&mut self) {
+        self.wrote = false;
+    }
+
+    /// Whether the connection can still be used.
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.backend {
+            Backend::Sqlite(_) => true,
+            Backend::Postgres(postgres) => postgres.is_open(),
+        }
+    }
+}
