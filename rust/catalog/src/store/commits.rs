@@ -43,7 +43,7 @@ pub(crate) fn file_name(connection: &mut Connection, uuid: &str, version: i64) -
 
 /// Stores a ratified commit.
 pub(crate) fn insert(connection: &mut Connection, uuid: &str, commit: &Commit) -> Result<()> {
-    connection.execute(
+    connection.send(
         "INSERT INTO commits (uuid, version, timestamp, file_name, file_size, file_ms, content)
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
         params![
@@ -55,8 +55,7 @@ pub(crate) fn insert(connection: &mut Connection, uuid: &str, commit: &Commit) -
             commit.file_modification_timestamp,
             commit.content.clone()
         ],
-    )?;
-    Ok(())
+    )
 }
 
 /// Bytes of the inline commits in a range of versions.
@@ -71,15 +70,14 @@ pub(crate) fn inline_bytes(connection: &mut Connection, uuid: &str, above: i64, 
 
 /// Forgets the contents of published commits, and the names of old ones.
 pub(crate) fn forget(connection: &mut Connection, uuid: &str, before: i64, published: i64) -> Result<()> {
-    connection.execute(
+    connection.send(
         "UPDATE commits SET content = NULL WHERE uuid = $1 AND version > $2 AND version <= $3 AND content IS NOT NULL",
         params![uuid, before, published],
     )?;
-    connection.execute(
+    connection.send(
         "DELETE FROM commits WHERE uuid = $1 AND version <= $2",
         params![uuid, published - REMEMBERED],
-    )?;
-    Ok(())
+    )
 }
 
 fn commit_of(mut row: Row) -> Result<Commit> {

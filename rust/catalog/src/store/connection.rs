@@ -160,6 +160,24 @@ impl Connection {
         }
     }
 
+    /// Runs a statement that changes rows and can't fail for a reason of its own. Its error may come
+    /// from [`Connection::flush`].
+    pub(crate) fn send(&mut self, sql: &'static str, params: &[Value]) -> Result<()> {
+        self.wrote = true;
+        match &mut self.backend {
+            Backend::Sqlite(sqlite) => sqlite.execute(sql, params).map(|_| ()),
+            Backend::Postgres(postgres) => postgres.send(sql, params),
+        }
+    }
+
+    /// Waits for all sent statements.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        match &mut self.backend {
+            Backend::Sqlite(_) => Ok(()),
+            Backend::Postgres(postgres) => postgres.flush(),
+        }
+    }
+
     /// Runs statements without parameters.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<()> {
         match &mut self.backend {
@@ -199,6 +217,9 @@ impl Connection {
     }
 
     pub(crate) fn rollback(&mut self) {
+        if let Backend::Postgres(postgres) = &mut self.backend {
+            postgres.forget();
+        }
         // A connection that can't roll back is closed, which rolls back.
         let _ = self.batch("ROLLBACK");
     }

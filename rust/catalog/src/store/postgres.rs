@@ -1,6 +1,9 @@
 //! PostgreSQL: a connection that its thread waits for.
 
 use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use tokio::runtime::Handle;
@@ -11,8 +14,13 @@ use tokio_postgres::{Client, NoTls, Statement};
 use crate::error::{CatalogError, ErrorType, Result};
 use crate::store::connection::{Row, Value};
 
+/// An answer that hasn't been waited for.
+type Pending = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;
+
 pub(crate) struct Postgres {
-    client: Client,
+    client: Arc<Client>,
+    /// Statements that were sent, in their order.
+    pending: Vec<Pending>,
     runtime: Handle,
     prepared: HashMap<&'static str, Statement>,
 }
@@ -41,7 +49,8 @@ impl Postgres {
             }
         });
         let mut postgres = Postgres {
-            client,
+            client: Arc::new(client),
+            pending: Vec::new(),
             runtime: runtime.clone(),
             prepared: HashMap::new(),
         };
@@ -74,6 +83,41 @@ impl Postgres {
         self.runtime
             .block_on(self.client.execute(&statement, &params))
             .map_err(error)
+    }
+
+    /// Sends a statement whose answer [`Postgres::flush`] waits for. The server runs statements in
+    /// their order, so later queries see its effect.
+    pub(crate) fn send(&mut self, sql: &'static str, params: &[Value]) -> Result<()> {
+        let statement = self.prepare(sql)?;
+        let (client, params) = (Arc::clone(&self.client), params.to_vec());
+        let mut answer: Pending = Box::pin(async move {
+            let params: Vec<_> = params.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+            client.execute(&statement, &params).await.map_err(error)
+        });
+        // The first poll hands the request to the connection's task.
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answered) => answered.map(|_| ()),
+            Poll::Pending => {
+                self.pending.push(answer);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for the answers of all sent statements.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.runtime.block_on(async {
+            for answer in pending {
+                answer.await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives up the answers of sent statements.
+    pub(crate) fn forget(&mut self) {
+        self.pending.clear();
     }
 
     pub(crate) fn batch(&mut self, sql: &str) -> Result<()> {

@@ -120,8 +120,11 @@ fn run(
 ) -> Result<Vec<UpdateOutcome>> {
     let mut locks: Vec<_> = requests.iter().map(|request| request.asserted.uuid.as_str()).collect();
     locks.sort_unstable();
-    for uuid in locks {
-        connection.lock_table(uuid)?;
+    // A single table is locked by the statement that finds it.
+    if locks.len() > 1 {
+        for uuid in locks {
+            connection.lock_table(uuid)?;
+        }
     }
     let mut plans = Vec::with_capacity(requests.len());
     for request in requests {
@@ -219,6 +222,8 @@ fn decide<'a>(connection: &mut Connection, request: &'a Request, options: &Store
         }
         if published > before.published {
             after.published = published;
+        }
+        if published > before.published && before.inline_bytes > 0 {
             after.inline_bytes -= commits::inline_bytes(connection, uuid, before.published, published)?;
         }
     }
@@ -239,15 +244,26 @@ fn decide<'a>(connection: &mut Connection, request: &'a Request, options: &Store
     Ok(plan_of(after, record, metadata, false))
 }
 
+/// Selects a table's head, with a lock where the database has locks of rows.
+macro_rules! find_sql {
+    ($lock:literal) => {
+        concat!(
+            "SELECT t.uuid, t.table_type, t.location, h.etag, h.latest, h.latest_timestamp, h.published, h.inline_bytes,
+                    h.iceberg
+             FROM tables t JOIN heads h ON h.uuid = t.uuid WHERE t.catalog = $1 AND t.schema = $2 AND t.name = $3",
+            $lock
+        )
+    };
+}
+
 /// The table of a request, which must be the one whose identity it asserts.
 fn find(connection: &mut Connection, request: &Request) -> Result<(TableType, String, Head)> {
     let name = &request.name;
-    let row = connection.first(
-        "SELECT t.uuid, t.table_type, t.location, h.etag, h.latest, h.latest_timestamp, h.published, h.inline_bytes,
-                h.iceberg
-         FROM tables t JOIN heads h ON h.uuid = t.uuid WHERE t.catalog = $1 AND t.schema = $2 AND t.name = $3",
-        params![&name.catalog, &name.schema, &name.table],
-    )?;
+    let sql = match connection.is_postgres() {
+        true => find_sql!(" FOR UPDATE OF h"),
+        false => find_sql!(""),
+    };
+    let row = connection.first(sql, params![&name.catalog, &name.schema, &name.table])?;
     let Some(mut row) = row else {
         return Err(no_table(&name.to_string()));
     };
@@ -350,7 +366,7 @@ fn check_iceberg(updates: &[TableUpdate], iceberg: bool, location: &str) -> Resu
 
 fn write(connection: &mut Connection, plan: &Plan<'_>) -> Result<()> {
     let (before, after) = (&plan.before, &plan.after);
-    let changed = connection.execute(
+    connection.send(
         "UPDATE heads SET etag = $1, latest = $2, latest_timestamp = $3, published = $4, inline_bytes = $5,
              iceberg = $6 WHERE uuid = $7",
         params![
@@ -363,11 +379,6 @@ fn write(connection: &mut Connection, plan: &Plan<'_>) -> Result<()> {
             plan.uuid
         ],
     )?;
-    if changed != 1 {
-        return Err(CatalogError::internal(
-            "the table's row disappeared within the transaction",
-        ));
-    }
     if let Some(commit) = plan.commit {
         commits::insert(connection, plan.uuid, commit)?;
     }

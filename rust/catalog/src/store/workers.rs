@@ -252,6 +252,10 @@ fn transact(group: &[Work], connection: &mut Connection, access: Access) -> Resu
         delivery(Err(e.clone()));
         return Err((index, e));
     }
+    if let Err(e) = connection.flush() {
+        connection.rollback();
+        return Err((all, e));
+    }
     let committed = connection.commit();
     for (delivery, refused) in deliveries {
         // A refusal is true whatever becomes of the transaction.

@@ -43,7 +43,7 @@ async fn a_table_lives_through_all_calls() {
             assert_eq!(outcome.latest_table_version, Some(1));
             assert_eq!(outcome.etag, loaded.metadata.etag, "a commit of data keeps the etag");
             let again = catalog.load(&table, None).await.unwrap();
-            assert_eq!(again.commits.unwrap(), [first.clone()]);
+            assert_eq!(again.commits.unwrap(), std::slice::from_ref(&first));
             assert_eq!(again.latest_table_version, Some(1));
             catalog.update(&table, &published(&loaded, 1)).await.unwrap();
             catalog.update(&table, &published(&loaded, 1)).await.unwrap();

@@ -52,6 +52,10 @@ fn command(program: &str) -> Command {
     command
 }
 
+#[expect(
+    clippy::zombie_processes,
+    reason = "the server ends after this process, which its shell waits for"
+)]
 fn start() -> Postgres {
     let folder = Path::new("/tmp").join(format!("deltaplane-postgres-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -98,6 +102,7 @@ fn start() -> Postgres {
 }
 
 /// A process can't clean up after its last test: a shell stops the server and removes its files.
+#[expect(clippy::zombie_processes, reason = "the shell ends after this process")]
 fn end_with_this_process(server: &Child, folder: &Path) {
     let script = format!(
         "while kill -0 {} 2>/dev/null; do sleep 1; done; kill -QUIT {}; sleep 1; rm -rf '{}'",

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use deltaplane_catalog::api::{LoadedTable, UpdateTable};
 use deltaplane_catalog::server::{Authentication, Server, ServerOptions};
 use deltaplane_catalog::store::{Access, Location, Principal, Store};
 use deltaplane_catalog::{Catalog, CommitOutcome, ErrorType, HttpCatalog, TableName, commit};
@@ -20,7 +21,7 @@ async fn write(catalog: HttpCatalog, table: TableName, count: usize, inline: boo
         let content = inline.then(|| format!("{{\"commitInfo\":{{\"version\":{next}}}}}"));
         let proposed = proposal(next, content);
         let file_name = proposed.file_name.clone();
-        match commit(&catalog, &table, &adding(&loaded, proposed)).await.unwrap() {
+        match decide(&catalog, &table, &adding(&loaded, proposed)).await {
             CommitOutcome::Ratified(_) => {
                 own.insert(next, file_name);
                 next += 1;
@@ -36,8 +37,26 @@ async fn write(catalog: HttpCatalog, table: TableName, count: usize, inline: boo
     own
 }
 
-async fn reload(catalog: &HttpCatalog, table: &TableName) -> deltaplane_catalog::api::LoadedTable {
-    catalog.load(table, None).await.unwrap()
+/// Loads a table, also if several answers in a row are lost.
+async fn reload(catalog: &HttpCatalog, table: &TableName) -> LoadedTable {
+    for _ in 0..10 {
+        match catalog.load(table, None).await {
+            Ok(loaded) => return loaded,
+            Err(e) => assert_eq!(e.error_type, ErrorType::Unavailable, "{e}"),
+        }
+    }
+    panic!("one of seven answers is lost, not all");
+}
+
+/// Commits to a known outcome, also if several answers in a row are lost.
+async fn decide(catalog: &HttpCatalog, table: &TableName, request: &UpdateTable) -> CommitOutcome {
+    for _ in 0..10 {
+        match commit(catalog, table, request).await.unwrap() {
+            CommitOutcome::Unknown(e) => assert_eq!(e.error_type, ErrorType::Unavailable, "{e}"),
+            outcome => return outcome,
+        }
+    }
+    panic!("one of seven answers is lost, not all");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
