@@ -1,6 +1,6 @@
 //! Measures a catalog's server: start, memory at 10,000 tables, and commits a second.
 //!
-//! `cargo run --release -p deltaplane-catalog --example catalog_rates -- sqlite:///lake.db [relaxed]`
+//! `cargo run --release -p deltaplane-catalog --example catalog_rates -- DATABASE [relaxed]`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
@@ -155,8 +155,8 @@ async fn main() -> Result<(), CatalogError> {
         let asserted = create(&catalog, &name).await?;
         tables.push((name, asserted));
     }
-    let (one, median, last) = rate(&server, &tables[..1], 1, 0).await;
-    println!("one writer, one table: {one:.0} commits/s, median {median:.2} ms");
+    let (alone, median, last) = rate(&server, &tables[..1], 1, 0).await;
+    println!("one writer, one table: {alone:.0} commits/s, median {median:.2} ms");
     let (shared, median, _) = rate(&server, &tables[..1], 8, last).await;
     println!("8 writers in turn, one table: {shared:.0} commits/s, median {median:.2} ms");
     let (many, median, _) = rate(&server, &tables[1..], 64, 0).await;

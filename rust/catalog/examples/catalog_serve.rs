@@ -1,6 +1,7 @@
 //! Serves a catalog on a loopback address, without tokens.
 //!
-//! `cargo run -p deltaplane-catalog --example catalog_serve -- sqlite:///lake.db 127.0.0.1:8080 file:///lake`
+//! `cargo run -p deltaplane-catalog --example catalog_serve -- DATABASE ADDRESS ROOT`, for example
+//! `sqlite:///lake.db 127.0.0.1:8080 file:///lake`
 #![allow(clippy::expect_used)]
 
 use deltaplane_catalog::CatalogError;

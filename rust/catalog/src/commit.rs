@@ -17,8 +17,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub enum CommitOutcome {
     /// The proposal is the version now.
     Ratified(UpdateOutcome),
-    /// Another proposal has the version, or the version is published and its name forgotten, so that
-    /// only its content tells whose it is. The table as it was found.
+    /// Another proposal has the version, or the version is published and its name forgotten, so
+    /// that only its content tells whose it is. Contains the loaded table.
     Taken(Box<LoadedTable>),
     /// Too many commits are unpublished; nothing was ratified.
     PublishFirst,

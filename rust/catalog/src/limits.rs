@@ -3,7 +3,7 @@
 
 /// The most bytes of a request that the server reads.
 pub const MAX_REQUEST_BYTES: usize = 16 << 20;
-/// The most bytes of an answer that the client reads: a table's unpublished inline commits dominate.
+/// The most bytes of an answer that the client reads, mostly unpublished inline commits.
 pub const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// The most bytes of an inline commit. Larger commits are staged as files.
 pub const MAX_INLINE_BYTES: usize = 1 << 20;

@@ -23,8 +23,8 @@ pub struct CredentialRules {
 }
 
 impl CredentialRules {
-    /// Rules of these credentials. They are handed out for locations below their prefix; the longest
-    /// prefix wins.
+    /// Rules of these credentials. They are handed out for locations below their prefix; the
+    /// longest prefix wins.
     pub fn new(rules: Vec<StorageCredential>) -> Self {
         CredentialRules { rules }
     }
@@ -56,8 +56,8 @@ pub struct LocalCatalog {
 }
 
 impl LocalCatalog {
-    /// Opens the database of an embedded catalog, such as `sqlite:///lake.db`. The caller owns it, and may do
-    /// everything.
+    /// Opens the database of an embedded catalog, such as `sqlite:///lake.db`. The caller owns it,
+    /// and may do everything.
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self> {
         let store = Store::open(Location::parse(url)?, options).await?;
         Ok(Self::new(store, Principal::owner("owner"), Arc::default()))

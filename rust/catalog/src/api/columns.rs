@@ -305,17 +305,19 @@ mod tests {
             deep = json!({"type": "array", "element-type": deep, "contains-null": true});
         }
         let field = |data_type: &Value| json!({"name": "a", "type": data_type, "nullable": true, "metadata": {}});
-        let of = |fields: Vec<Value>| json!({"type": "struct", "fields": fields});
-        let many = of((0..MAX_COLUMNS + 1)
-            .map(|n| json!({"name": format!("c{n}"), "type": "long"}))
-            .collect());
+        let schema = |fields: Vec<Value>| json!({"type": "struct", "fields": fields});
+        let many = schema(
+            (0..MAX_COLUMNS + 1)
+                .map(|n| json!({"name": format!("c{n}"), "type": "long"}))
+                .collect(),
+        );
         for columns in [
-            of(vec![field(&deep)]),
+            schema(vec![field(&deep)]),
             many,
-            of(vec![field(&json!("long")), json!({"name": "A", "type": "long"})]),
-            of(vec![field(&json!(7))]),
-            of(vec![field(&json!({"type": "array"}))]),
-            of(vec![json!({"type": "long"})]),
+            schema(vec![field(&json!("long")), json!({"name": "A", "type": "long"})]),
+            schema(vec![field(&json!(7))]),
+            schema(vec![field(&json!({"type": "array"}))]),
+            schema(vec![json!({"type": "long"})]),
             json!({"type": "struct"}),
             json!("struct"),
             json!([]),

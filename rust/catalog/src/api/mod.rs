@@ -8,8 +8,8 @@ pub mod requests;
 pub mod tables;
 
 pub use extensions::{Extensions, Snapshots, TableUpdates, Transaction, UpdateOutcome};
-pub use requests::{AssertedTable, CreateTable, Protocol, TableUpdate, UpdateTable};
+pub use requests::{AssertedTable, CreateTable, TableUpdate, UpdateTable};
 pub use tables::{
-    CatalogConfig, Commit, CredentialOperation, Credentials, LoadedTable, StagingTable, StorageCredential,
+    CatalogConfig, Commit, CredentialOperation, Credentials, LoadedTable, Protocol, StagingTable, StorageCredential,
     TableMetadata, TableType,
 };

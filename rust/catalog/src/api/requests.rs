@@ -6,38 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::columns::check_columns;
-use crate::api::tables::{Commit, TableType, check_commit};
+use crate::api::tables::{Commit, Protocol, TableType, check_commit};
 use crate::error::{CatalogError, ErrorType, Result};
 use crate::limits::{MAX_ENTRIES, MAX_INLINE_BYTES, MAX_KEY_BYTES, MAX_TEXT_BYTES, MAX_VALUE_BYTES};
 use crate::names::check_name;
-
-/// A table's protocol: versions and features.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Protocol {
-    /// Minimum reader version.
-    pub min_reader_version: i32,
-    /// Minimum writer version.
-    pub min_writer_version: i32,
-    /// Features that readers must have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reader_features: Option<Vec<String>>,
-    /// Features that writers must have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub writer_features: Option<Vec<String>>,
-}
-
-impl Protocol {
-    /// All features, each once.
-    pub(crate) fn features(&self) -> BTreeSet<&str> {
-        let lists = [&self.reader_features, &self.writer_features];
-        lists.into_iter().flatten().flatten().map(String::as_str).collect()
-    }
-
-    fn check(&self) -> Result<()> {
-        check_entries("features", self.features().into_iter().map(|name| (name, "")))
-    }
-}
 
 /// A request to create a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,7 +54,7 @@ impl CreateTable {
             "partition columns",
             self.partition_columns.iter().map(|name| (name.as_str(), "")),
         )?;
-        self.protocol.check()?;
+        check_protocol(&self.protocol)?;
         check_entries("properties", pairs(&self.properties))?;
         check_domains(self.domain_metadata.iter().flatten())?;
         if self.last_commit_timestamp_ms < 1 {
@@ -365,7 +337,7 @@ impl TableUpdate {
                     _ => Ok(()),
                 }
             }
-            TableUpdate::SetProtocol { protocol } => protocol.check(),
+            TableUpdate::SetProtocol { protocol } => check_protocol(protocol),
             TableUpdate::SetDomainMetadata { updates } => check_domains(updates.iter()),
             TableUpdate::RemoveDomainMetadata { domains } => names("domains", domains),
             TableUpdate::SetPartitionColumns { partition_columns } => names("partition columns", partition_columns),
@@ -385,6 +357,10 @@ impl TableUpdate {
             }
         }
     }
+}
+
+fn check_protocol(protocol: &Protocol) -> Result<()> {
+    check_entries("features", protocol.features().into_iter().map(|name| (name, "")))
 }
 
 fn bad(message: String) -> CatalogError {

@@ -1,11 +1,10 @@
 //! Answers of the Delta API v1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::requests::Protocol;
 use crate::error::{CatalogError, ErrorType, Result};
 use crate::limits::MAX_COMMITS;
 use crate::secret::Secret;
@@ -37,6 +36,30 @@ impl TableType {
                 format!("a table of type {text:?} is no Delta table"),
             )),
         }
+    }
+}
+
+/// A table's protocol: versions and features.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Protocol {
+    /// Minimum reader version.
+    pub min_reader_version: i32,
+    /// Minimum writer version.
+    pub min_writer_version: i32,
+    /// Features that readers must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader_features: Option<Vec<String>>,
+    /// Features that writers must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer_features: Option<Vec<String>>,
+}
+
+impl Protocol {
+    /// All features, each once.
+    pub(crate) fn features(&self) -> BTreeSet<&str> {
+        let lists = [&self.reader_features, &self.writer_features];
+        lists.into_iter().flatten().flatten().map(String::as_str).collect()
     }
 }
 
@@ -124,7 +147,7 @@ impl Credentials {
     }
 }
 
-/// Whether a location equals a prefix or is below it. `s3://b/table10` is not below `s3://b/table1`.
+/// Whether a location equals a prefix or is below it: `s3://b/t10` is not below `s3://b/t1`.
 pub(crate) fn is_below(location: &str, prefix: &str) -> bool {
     let (location, prefix) = (location.trim_end_matches('/'), prefix.trim_end_matches('/'));
     location
@@ -178,7 +201,8 @@ pub struct Commit {
     pub version: i64,
     /// The in-commit timestamp, in ms since 1970 (UTC).
     pub timestamp: i64,
-    /// `<version>.<uuid>.json` below `_delta_log/_staged_commits/`. The UUID identifies the proposal.
+    /// `<version>.<uuid>.json` below `_delta_log/_staged_commits/`: the UUID identifies the
+    /// proposal.
     pub file_name: String,
     /// Bytes of the commit.
     pub file_size: i64,
@@ -365,16 +389,16 @@ mod tests {
             loaded.check()
         };
         let name = |v: i64| format!("{v:020}.48ae7812-9cf2-4548-a859-fc64b89de294.json");
-        let (one, two, three) = (name(1), name(2), name(3));
+        let (first, second, third) = (name(1), name(2), name(3));
         assert!(answer(0, &[]).is_ok());
         assert!(answer(7, &[]).is_ok());
-        assert!(answer(3, &[(3, &three), (2, &two)]).is_ok());
-        assert!(answer(3, &[(2, &two), (1, &one)]).is_err());
-        assert!(answer(3, &[(3, &three), (1, &one)]).is_err());
-        assert!(answer(3, &[(2, &two), (3, &three)]).is_err());
+        assert!(answer(3, &[(3, &third), (2, &second)]).is_ok());
+        assert!(answer(3, &[(2, &second), (1, &first)]).is_err());
+        assert!(answer(3, &[(3, &third), (1, &first)]).is_err());
+        assert!(answer(3, &[(2, &second), (3, &third)]).is_err());
         assert!(answer(-1, &[]).is_err());
-        assert!(answer(2, &[(2, &three)]).is_err());
+        assert!(answer(2, &[(2, &third)]).is_err());
         assert!(answer(2, &[(2, "../../0002.json")]).is_err());
-        assert!(answer(i64::MIN, &[(i64::MIN, &one)]).is_err());
+        assert!(answer(i64::MIN, &[(i64::MIN, &first)]).is_err());
     }
 }

@@ -354,11 +354,11 @@ impl Catalog for HttpCatalog {
     }
 
     async fn exists(&self, name: &TableName) -> Result<bool> {
-        let found = match self.server(&name.catalog).await?.v1 {
+        let answer = match self.server(&name.catalog).await?.v1 {
             true => self.http.head(&table_path(name, "")).await,
             false => self.table_info(name).await.map(|_| ()),
         };
-        match found {
+        match answer {
             Ok(()) => Ok(true),
             Err(e) if e.error_type.status() == 404 => Ok(false),
             Err(e) => Err(e),

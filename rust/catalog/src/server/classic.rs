@@ -17,6 +17,7 @@ use crate::api::tables::TableType;
 use crate::api::{CreateTable, CredentialOperation, Credentials, Protocol};
 use crate::catalog::Catalog;
 use crate::error::{CatalogError, ErrorType, Result};
+use crate::managed_features::is_writer_only;
 use crate::names::{TableName, parse_schema};
 use crate::secret::Secret;
 use crate::server::App;
@@ -136,22 +137,7 @@ fn managed(info: TableInfo) -> Result<CreateTable> {
         .filter_map(|key| key.strip_prefix("delta.feature."))
         .map(str::to_owned)
         .collect();
-    let writer_only = [
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "clustering",
-        "domainMetadata",
-        "generatedColumns",
-        "identityColumns",
-        "inCommitTimestamp",
-        "invariants",
-        "rowTracking",
-    ];
-    let reader = features
-        .iter()
-        .filter(|name| !writer_only.contains(&name.as_str()))
-        .cloned();
+    let reader = features.iter().filter(|name| !is_writer_only(name)).cloned();
     Ok(CreateTable {
         name: info.name,
         location: info.storage_location.unwrap_or_default(),
@@ -189,13 +175,13 @@ pub(super) async fn table_credentials(State(app): State<App>, Extension(caller):
     let request: TableCredentialRequest = parse(&body)?;
     let operation = CredentialOperation::parse(&request.operation)?;
     let own = super::delta::catalog(&app, &caller);
-    let found = match app.store.name_of(&request.table_id, &caller).await {
+    let credentials = match app.store.name_of(&request.table_id, &caller).await {
         Ok((name, _)) => own.credentials(&name, operation).await?,
         // A staging table isn't a table yet.
         Err(e) if e.error_type == ErrorType::NoSuchTable => own.staging_credentials(&request.table_id).await?,
         Err(e) => return Err(e.into()),
     };
-    secret(&temporary(found))
+    secret(&temporary(credentials))
 }
 
 pub(super) async fn path_credentials(State(app): State<App>, Extension(caller): Caller, body: Bytes) -> Answer {

@@ -95,7 +95,10 @@ mod tests {
             "deltaplane_catalog_request_seconds_bucket{method=\"OTHER\",route=\"/x\",le=\"10\"} 0",
             "deltaplane_catalog_request_seconds_bucket{method=\"OTHER\",route=\"/x\",le=\"+Inf\"} 1",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+            assert!(
+                text.lines().any(|printed| printed == line),
+                "{line} is missing in\n{text}"
+            );
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::error::{CatalogError, ErrorType, Result};
 use crate::secret::Secret;
-use crate::store::connection::{Connection, params};
+use crate::store::connection::Connection;
+use crate::store::value::params;
 use crate::store::{Store, now_ms};
 
 /// What a principal may do in a scope. Each includes the ones before.
@@ -37,7 +38,8 @@ impl Access {
     }
 }
 
-/// An access in a scope: one schema, a catalog (`schema` is `None`) or everything (both are `None`).
+/// An access in a scope: a schema, a catalog (`schema` is `None`) or everything (both are
+/// `None`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The catalog.
@@ -182,11 +184,11 @@ impl Store {
     pub async fn authenticate(&self, token: &Secret) -> Result<Option<Principal>> {
         let digest = token.digest();
         self.read(move |connection| {
-            let found = connection.first(
+            let row = connection.first(
                 "SELECT principal, expires_at FROM tokens WHERE digest = $1",
                 params![&digest],
             )?;
-            let Some(mut row) = found else { return Ok(None) };
+            let Some(mut row) = row else { return Ok(None) };
             let name = row.text()?;
             if row.opt_int()?.is_some_and(|expires| expires <= now_ms()) {
                 return Ok(None);
@@ -209,7 +211,8 @@ impl Store {
         .await
     }
 
-    /// The last entries of the audit record: time in ms since 1970 (UTC), principal, action, object.
+    /// The last entries of the audit record: time in ms since 1970 (UTC), principal, action,
+    /// object.
     pub async fn audit_record(&self, most: u32, by: &Principal) -> Result<Vec<(i64, String, String, String)>> {
         by.check(Access::Manage, None, None)?;
         self.read(move |connection| {
@@ -248,14 +251,14 @@ mod tests {
                 access,
             }],
         };
-        let one = principal(Some("main"), Some("sales"), Access::Write);
-        assert!(one.check(Access::Read, Some("main"), Some("sales")).is_ok());
-        assert!(one.check(Access::Write, Some("main"), Some("sales")).is_ok());
-        assert!(one.check(Access::Manage, Some("main"), Some("sales")).is_err());
-        assert!(one.check(Access::Read, Some("main"), Some("hr")).is_err());
-        assert!(one.check(Access::Read, Some("main"), None).is_err());
-        assert!(one.check(Access::Read, None, None).is_err());
-        assert!(one.sees_catalog("main") && !one.sees_catalog("other"));
+        let narrow = principal(Some("main"), Some("sales"), Access::Write);
+        assert!(narrow.check(Access::Read, Some("main"), Some("sales")).is_ok());
+        assert!(narrow.check(Access::Write, Some("main"), Some("sales")).is_ok());
+        assert!(narrow.check(Access::Manage, Some("main"), Some("sales")).is_err());
+        assert!(narrow.check(Access::Read, Some("main"), Some("hr")).is_err());
+        assert!(narrow.check(Access::Read, Some("main"), None).is_err());
+        assert!(narrow.check(Access::Read, None, None).is_err());
+        assert!(narrow.sees_catalog("main") && !narrow.sees_catalog("other"));
         let whole = principal(Some("main"), None, Access::Manage);
         assert!(whole.check(Access::Manage, Some("main"), Some("any")).is_ok());
         assert!(whole.check(Access::Manage, Some("main"), None).is_ok());

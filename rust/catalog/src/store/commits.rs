@@ -2,7 +2,8 @@
 
 use crate::api::{Commit, Extensions};
 use crate::error::Result;
-use crate::store::connection::{Connection, Row, params};
+use crate::store::connection::Connection;
+use crate::store::value::{Row, params};
 
 /// Published versions whose file names are kept, so that a repeated request is recognised.
 const REMEMBERED: i64 = 100;

@@ -1,18 +1,22 @@
 //! Creating tables: managed ones from a staging table, external ones from a location.
 
 use crate::api::CreateTable;
+use crate::api::Protocol;
 use crate::api::classic::TableInfo;
 use crate::api::columns::columns_of_infos;
-use crate::api::requests::{Protocol, check_entries, check_text};
+use crate::api::requests::{check_entries, check_text};
 use crate::api::tables::{LoadedTable, TableType};
 use crate::error::{CatalogError, ErrorType, Result};
+use crate::managed_features::CATALOG_MANAGED;
 use crate::names::TableName;
 use crate::store::access::{Access, Principal, audit};
-use crate::store::connection::{Connection, params};
+use crate::store::connection::Connection;
 use crate::store::metadata::{check_contract, check_uniform, is_derived, is_iceberg};
 use crate::store::namespaces::{check_location, find_schema, no_schema};
+use crate::store::record::{Head, TableRecord};
 use crate::store::staging::{finalize, find_by_location};
-use crate::store::tables::{Head, TableRecord, exists, insert, load, uuid_of};
+use crate::store::tables::{exists, insert, load, uuid_of};
+use crate::store::value::params;
 use crate::store::{Store, now_ms};
 
 impl Store {
@@ -124,7 +128,7 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
         }
         TableType::External => {
             check_location(&record.location)?;
-            if record.protocol.features().contains("catalogManaged") {
+            if record.protocol.features().contains(CATALOG_MANAGED) {
                 return Err(CatalogError::invalid(
                     "a table with the feature catalogManaged is managed: create it from a staging table",
                 ));

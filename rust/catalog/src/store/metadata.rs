@@ -5,23 +5,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::api::Protocol;
 use crate::api::TableUpdate;
-use crate::api::requests::{Protocol, check_text};
+use crate::api::requests::check_text;
 use crate::api::tables::TableType;
 use crate::error::{CatalogError, Result};
-use crate::store::tables::TableRecord;
+use crate::managed_features::{REQUIRED_BOTH, REQUIRED_WRITER};
+use crate::store::record::TableRecord;
 
 /// The property with the table's identity, which version 0 must have.
 pub(crate) const TABLE_ID: &str = "io.unitycatalog.tableId";
-/// Features of readers and writers that a managed table must have.
-const REQUIRED_BOTH: &[&str] = &[
-    "catalogManaged",
-    "deletionVectors",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
-];
-/// Features of writers only.
-const REQUIRED_WRITER: &[&str] = &["inCommitTimestamp"];
 /// Properties with the one value that a managed table may have.
 const REQUIRED_PROPERTIES: &[(&str, &str)] = &[
     ("delta.checkpointPolicy", "v2"),
@@ -67,7 +60,8 @@ pub(crate) fn is_derived(key: &str) -> bool {
     DERIVED.contains(&key) || key.starts_with("delta.feature.")
 }
 
-/// The properties as readers get them: the table's own, and those derived from protocol and domains.
+/// The properties as readers get them: the table's own, and those derived from protocol and
+/// domains.
 pub(crate) fn derived_properties(record: &TableRecord) -> BTreeMap<String, String> {
     let mut all = record.properties.clone();
     let mut put = |key: &str, value: String| {

@@ -1,7 +1,8 @@
 //! The tables of the catalog's database, and how older databases become current.
 
 use crate::error::{CatalogError, ErrorType, Result};
-use crate::store::connection::{Access, Connection, params};
+use crate::store::connection::{Access, Connection};
+use crate::store::value::params;
 
 /// Each step once, in order; a step that was released is never changed. `{text}` is the type of
 /// texts that are compared by bytes.
@@ -94,7 +95,7 @@ fn steps(connection: &mut Connection) -> Result<()> {
     } else {
         "TEXT"
     };
-    let found = match version(connection)? {
+    let actual = match version(connection)? {
         Some(version) => version,
         None => {
             connection.batch("CREATE TABLE deltaplane_version (version BIGINT NOT NULL)")?;
@@ -103,13 +104,13 @@ fn steps(connection: &mut Connection) -> Result<()> {
         }
     };
     let current = STEPS.len() as i64;
-    if found > current {
+    if actual > current {
         return Err(CatalogError::new(
             ErrorType::NotImplemented,
-            format!("the catalog's database has version {found}, and this build knows {current}: update deltaplane"),
+            format!("the catalog's database has version {actual}, and this build knows {current}: update deltaplane"),
         ));
     }
-    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or_default()) {
+    for step in STEPS.iter().skip(usize::try_from(actual).unwrap_or_default()) {
         connection.batch(&step.replace("{text}", text))?;
     }
     connection.execute("UPDATE deltaplane_version SET version = $1", params![current])?;

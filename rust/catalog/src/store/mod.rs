@@ -9,10 +9,12 @@ mod metadata;
 mod migrations;
 mod namespaces;
 mod postgres;
+mod record;
 mod sqlite;
 mod staging;
 mod tables;
 mod updates;
+mod value;
 mod workers;
 
 use std::path::PathBuf;

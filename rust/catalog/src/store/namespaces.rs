@@ -8,7 +8,8 @@ use crate::error::{CatalogError, ErrorType, Result};
 use crate::limits::MAX_PAGE;
 use crate::names::check_name;
 use crate::store::access::{Access, Principal, audit};
-use crate::store::connection::{Connection, Row, params};
+use crate::store::connection::Connection;
+use crate::store::value::{Row, params};
 use crate::store::{Store, from_json, now_ms, to_json};
 
 /// A part of a list.

@@ -12,7 +12,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::error::{CatalogError, ErrorType, Result};
-use crate::store::connection::{Row, Value};
+use crate::store::value::{Row, Value};
 
 /// An answer that hasn't been waited for.
 type Pending = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;

@@ -7,7 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{ErrorCode, OpenFlags, ToSql};
 
 use crate::error::{CatalogError, ErrorType, Result};
-use crate::store::connection::{Row, Value};
+use crate::store::value::{Row, Value};
 
 /// How long a writer waits for writers of other processes.
 const BUSY: Duration = Duration::from_secs(10);
@@ -57,14 +57,14 @@ impl Sqlite {
         let mut statement = self.connection.prepare_cached(sql).map_err(error)?;
         let columns = statement.column_count();
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(error)?;
-        let mut found = Vec::new();
+        let mut collected = Vec::new();
         while let Some(row) = rows.next().map_err(error)? {
             let values: Result<Vec<_>> = (0..columns)
                 .map(|index| value(row.get_ref(index).map_err(error)?))
                 .collect();
-            found.push(Row::new(values?));
+            collected.push(Row::new(values?));
         }
-        Ok(found)
+        Ok(collected)
     }
 
     pub(crate) fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64> {

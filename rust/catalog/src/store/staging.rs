@@ -2,12 +2,14 @@
 
 use crate::api::tables::{StagingTable, SuggestedFeatures, TableType};
 use crate::error::{CatalogError, ErrorType, Result};
+use crate::managed_features::{SUGGESTED_BOTH, SUGGESTED_WRITER};
 use crate::names::TableName;
 use crate::store::access::{Access, Principal};
-use crate::store::connection::{Connection, Row, params};
+use crate::store::connection::Connection;
 use crate::store::metadata::{required_properties, required_protocol};
 use crate::store::namespaces::{find_schema, no_schema, storage_root};
 use crate::store::tables::{exists, no_table, uuid_of};
+use crate::store::value::{Row, params};
 use crate::store::{Store, now_ms};
 
 /// A staging table as the database has it.
@@ -74,7 +76,7 @@ impl Store {
 }
 
 fn staging_table(uuid: &str, location: String) -> StagingTable {
-    let features = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let some = |text: &str| Some(text.to_owned());
     let suggested = [
         ("delta.columnMapping.mode", some("name")),
@@ -91,8 +93,8 @@ fn staging_table(uuid: &str, location: String) -> StagingTable {
         storage_credentials: Vec::new(),
         required_protocol: required_protocol(),
         suggested_protocol: Some(SuggestedFeatures {
-            reader_features: features(&["columnMapping"]),
-            writer_features: features(&["columnMapping", "domainMetadata", "rowTracking"]),
+            reader_features: owned(SUGGESTED_BOTH),
+            writer_features: [owned(SUGGESTED_BOTH), owned(SUGGESTED_WRITER)].concat(),
         }),
         required_properties: required_properties(uuid),
         suggested_properties: suggested

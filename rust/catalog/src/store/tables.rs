@@ -1,12 +1,7 @@
 //! Tables: loading, listing, renaming and dropping.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use crate::api::classic::{TableInfo, TablePage};
 use crate::api::columns::column_infos;
-use crate::api::requests::Protocol;
 use crate::api::tables::{LoadedTable, TableMetadata, TableType};
 use crate::api::{Commit, Extensions};
 use crate::error::{CatalogError, ErrorType, Result};
@@ -14,9 +9,11 @@ use crate::limits::MAX_TRANSACTION_TABLES;
 use crate::names::{TableName, check_name};
 use crate::store::access::{Access, Principal, audit};
 use crate::store::commits::{self, unpublished};
-use crate::store::connection::{Connection, Row, params};
+use crate::store::connection::Connection;
 use crate::store::metadata::derived_properties;
 use crate::store::namespaces::{Page, cut, find_schema, no_schema};
+use crate::store::record::{Head, TableRecord};
+use crate::store::value::{Row, params};
 use crate::store::{Store, from_json, now_ms, to_json};
 
 /// Selects tables with their heads.
@@ -33,48 +30,6 @@ macro_rules! concat_select {
     };
 }
 
-/// A table as the database has it, apart from its commits.
-#[derive(Debug, Clone)]
-pub(crate) struct TableRecord {
-    pub(crate) uuid: String,
-    pub(crate) name: TableName,
-    pub(crate) table_type: TableType,
-    pub(crate) format: String,
-    pub(crate) location: String,
-    pub(crate) comment: Option<String>,
-    pub(crate) columns: Value,
-    pub(crate) partition_columns: Vec<String>,
-    pub(crate) properties: BTreeMap<String, String>,
-    pub(crate) protocol: Protocol,
-    pub(crate) domains: BTreeMap<String, Value>,
-    pub(crate) uniform: Option<Value>,
-    pub(crate) last_update_version: Option<i64>,
-    pub(crate) last_update_ms: Option<i64>,
-    pub(crate) owner: String,
-    pub(crate) created_at: i64,
-    pub(crate) updated_at: i64,
-}
-
-/// What each commit changes of a table.
-#[derive(Debug, Clone)]
-pub(crate) struct Head {
-    pub(crate) etag: i64,
-    /// `None` for external tables.
-    pub(crate) latest: Option<i64>,
-    pub(crate) latest_timestamp: i64,
-    pub(crate) published: i64,
-    pub(crate) inline_bytes: i64,
-    /// Whether each commit must carry its conversion to Iceberg.
-    pub(crate) iceberg: bool,
-}
-
-impl Head {
-    pub(crate) fn etag_text(&self, uuid: &str) -> String {
-        let prefix: String = uuid.chars().take(8).collect();
-        format!("{prefix}-{}", self.etag)
-    }
-}
-
 /// How a table is identified.
 #[derive(Debug, Clone)]
 pub(crate) enum Key {
@@ -83,8 +38,8 @@ pub(crate) enum Key {
 }
 
 impl Store {
-    /// Loads a table: metadata, unpublished commits and latest version of one instant. Commits up to
-    /// `after` are left out.
+    /// Loads a table: metadata, unpublished commits and latest version of one instant. Commits up
+    /// to `after` are left out.
     pub async fn load(
         &self,
         name: &TableName,
@@ -227,7 +182,7 @@ impl Store {
         .await
     }
 
-    /// Identity and location of each managed table that was dropped and whose files are still there.
+    /// Identity and location of each dropped managed table whose files are still there.
     pub async fn dropped_tables(&self, by: &Principal) -> Result<Vec<(String, String)>> {
         by.check(Access::Manage, None, None)?;
         self.read(|connection| {
@@ -266,8 +221,8 @@ pub(crate) fn load(
     let mut commits = None;
     let mut latest = head.latest;
     if let Some(last) = head.latest {
-        let found = unpublished(connection, &record.uuid, head.published)?;
-        let (visible, shown) = commits::visible(found, last, extensions);
+        let ratified = unpublished(connection, &record.uuid, head.published)?;
+        let (visible, shown) = commits::visible(ratified, last, extensions);
         let mut shown: Vec<Commit> = shown;
         if extensions.short_answers
             && let Some(after) = after

@@ -9,9 +9,11 @@ use crate::error::{CatalogError, ErrorType, Result};
 use crate::limits::MAX_TRANSACTION_TABLES;
 use crate::names::TableName;
 use crate::store::access::{Access, Principal, audit};
-use crate::store::connection::{Connection, params};
+use crate::store::connection::Connection;
 use crate::store::metadata::{apply, changes_metadata, check_uniform, is_iceberg, touches_record};
-use crate::store::tables::{Head, Key, TableRecord, load, no_table, required, save_metadata, uuid_of};
+use crate::store::record::{Head, TableRecord};
+use crate::store::tables::{Key, load, no_table, required, save_metadata, uuid_of};
+use crate::store::value::params;
 use crate::store::{Store, StoreOptions, commits, now_ms};
 
 /// A checked request for one table.
@@ -98,8 +100,8 @@ impl Store {
         by.check(Access::Write, Some(&name.catalog), Some(&name.schema))?;
         let (name, uuid) = (name.clone(), uuid.to_owned());
         self.read(move |connection| {
-            let found = uuid_of(connection, &name)?.ok_or_else(|| no_table(&name.to_string()))?;
-            Ok(found.eq_ignore_ascii_case(&uuid))
+            let actual = uuid_of(connection, &name)?.ok_or_else(|| no_table(&name.to_string()))?;
+            Ok(actual.eq_ignore_ascii_case(&uuid))
         })
         .await
     }

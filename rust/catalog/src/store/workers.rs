@@ -188,7 +188,7 @@ fn run(queue: &Queue, open: &Open, access: Access) {
 /// with its error, and the others run again without it.
 fn serve(mut group: Vec<Work>, slot: &mut Option<Connection>, open: &Open, access: Access) {
     let mut attempt = 0;
-    group.sort_by(|one, other| one.key.cmp(&other.key));
+    group.sort_by(|left, right| left.key.cmp(&right.key));
     while !group.is_empty() {
         let connection = match usable(slot, open) {
             Ok(connection) => connection,

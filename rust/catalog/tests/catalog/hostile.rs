@@ -1,3 +1,5 @@
+//! Requests that are malformed or hostile, and the server's own endpoints.
+
 use deltaplane_catalog::limits::{MAX_INLINE_BYTES, MAX_REQUEST_BYTES};
 use deltaplane_catalog::store::Page;
 use deltaplane_catalog::{Catalog, ErrorType, TableName};

@@ -1,3 +1,5 @@
+//! Tables from their creation to their end, by each kind of client.
+
 use deltaplane_catalog::api::classic::TableInfo;
 use deltaplane_catalog::api::{CredentialOperation, Extensions, TableUpdate, UpdateTable};
 use deltaplane_catalog::client::{ClientOptions, Token};
@@ -368,14 +370,14 @@ async fn credentials_are_of_the_longest_prefix_and_of_the_operation() {
     let catalog = lake.client();
     let table = name("t");
     let loaded = create(&catalog, &table).await;
-    let found = catalog.credentials(&table, CredentialOperation::Read).await.unwrap();
-    let best = found
+    let vended = catalog.credentials(&table, CredentialOperation::Read).await.unwrap();
+    let best = vended
         .longest_prefix(&loaded.metadata.location, CredentialOperation::Read)
         .unwrap();
     assert_eq!(best.prefix, loaded.metadata.location);
     let secret = best.config["s3.secret-access-key"].as_ref().unwrap();
     assert_eq!(secret.expose(), "narrow");
-    assert!(!format!("{found:?}").contains("narrow"));
+    assert!(!format!("{vended:?}").contains("narrow"));
     let none = catalog
         .credentials(&table, CredentialOperation::ReadWrite)
         .await
@@ -392,10 +394,10 @@ async fn a_creation_whose_answer_was_lost_is_found() {
         let staging = catalog.create_staging(&table).await.unwrap();
         let request = creation(&staging, &table);
         catalog.create_table("main", "default", request.clone()).await.unwrap();
-        let found = create_managed(&catalog, &table, &staging.table_id, request.clone())
+        let loaded = create_managed(&catalog, &table, &staging.table_id, request.clone())
             .await
             .unwrap();
-        assert_eq!(found.metadata.table_uuid, staging.table_id);
+        assert_eq!(loaded.metadata.table_uuid, staging.table_id);
         // Another creator of the same name gets the refusal.
         let e = catalog.create_staging(&table).await.unwrap_err();
         assert_eq!(e.error_type, ErrorType::AlreadyExists);

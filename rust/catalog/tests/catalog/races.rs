@@ -1,3 +1,5 @@
+//! Racing clients, lost answers and killed servers: nothing is lost or doubled.
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -125,7 +127,7 @@ async fn two_servers_over_one_postgresql_ratify_each_version_once() {
     );
 }
 
-/// Runs a server in this test's program until it is killed: see [`killed_between_decision_and_answer`].
+/// Runs a server in this test's program until [`killed_between_decision_and_answer`] kills it.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_of_another_test() {
     let Ok(path) = std::env::var("CATALOG_TEST_DATABASE") else {

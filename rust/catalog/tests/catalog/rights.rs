@@ -1,3 +1,5 @@
+//! Tokens: what they permit, and that no message contains them.
+
 use deltaplane_catalog::api::CredentialOperation;
 use deltaplane_catalog::api::classic::{CatalogInfo, SchemaInfo};
 use deltaplane_catalog::client::{ClientOptions, Token};
@@ -119,7 +121,7 @@ async fn tokens_reach_as_far_as_their_grants() {
         assert_eq!(e.error_type, ErrorType::NotAuthorized, "the token expired in 1970");
         let record = lake.store.audit_record(1_000, &lake.admin).await.unwrap();
         for action in ["CREATE TABLE", "DROP TABLE", "GRANT", "CREATE TOKEN", "REVOKE TOKENS"] {
-            assert!(record.iter().any(|(_, _, found, _)| found == action), "{action}");
+            assert!(record.iter().any(|(_, _, recorded, _)| recorded == action), "{action}");
         }
         assert!(
             record

@@ -1,3 +1,5 @@
+//! Transactions over several tables.
+
 use deltaplane_catalog::api::UpdateTable;
 use deltaplane_catalog::{Catalog, ErrorType, TableName};
 
@@ -21,7 +23,7 @@ async fn transactions_are_all_or_nothing() {
             for name in &names {
                 tables.push(create(catalog, name).await);
             }
-            let at = |versions: [i64; 4]| -> Vec<(TableName, UpdateTable)> {
+            let proposals = |versions: [i64; 4]| -> Vec<(TableName, UpdateTable)> {
                 names
                     .iter()
                     .zip(&tables)
@@ -29,7 +31,7 @@ async fn transactions_are_all_or_nothing() {
                     .map(|((name, loaded), version)| (name.clone(), adding(loaded, proposal(version, None))))
                     .collect()
             };
-            let first = at([1, 1, 1, 1]);
+            let first = proposals([1, 1, 1, 1]);
             assert_eq!(catalog.update_all(&first).await.unwrap().len(), 4);
             assert_eq!(latest(catalog, &names).await, [1, 1, 1, 1]);
             // The same transaction again, as after a lost answer.
@@ -37,13 +39,13 @@ async fn transactions_are_all_or_nothing() {
             assert_eq!(latest(catalog, &names).await, [1, 1, 1, 1]);
             // One loser, first or last: none of the others.
             for versions in [[1, 2, 2, 2], [2, 2, 2, 1], [2, 2, 3, 2]] {
-                let e = catalog.update_all(&at(versions)).await.unwrap_err();
+                let e = catalog.update_all(&proposals(versions)).await.unwrap_err();
                 let lost = [ErrorType::CommitVersionConflict, ErrorType::InvalidParameterValue];
                 assert!(lost.contains(&e.error_type), "{e:?}");
                 assert_eq!(latest(catalog, &names).await, [1, 1, 1, 1]);
             }
             // A half that was ratified before doesn't make a whole.
-            let mut half = at([2, 2, 2, 2]);
+            let mut half = proposals([2, 2, 2, 2]);
             half[0] = first[0].clone();
             let e = catalog.update_all(&half).await.unwrap_err();
             assert_eq!(e.error_type, ErrorType::CommitVersionConflict);
