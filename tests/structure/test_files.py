@@ -41,6 +41,12 @@ FEATURE_NAMES = set(
 FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
     "rust/protocol/src/properties/known.rs": {"appendOnly"},  # the property delta.appendOnly
     "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type in schemas
+    # what Unity's API requires of a table, as its server states it
+    "rust/catalog/src/managed_features.rs": {
+        *("appendOnly", "catalogManaged", "changeDataFeed", "checkConstraints", "clustering", "columnMapping"),
+        *("deletionVectors", "domainMetadata", "generatedColumns", "identityColumns", "inCommitTimestamp"),
+        *("invariants", "rowTracking", "v2Checkpoint", "vacuumProtocolCheck"),
+    },
     # deltalake's own lists, which other libraries import
     "python/deltaplane/deltalake/_features.py": {
         *("appendOnly", "invariants", "timestampNtz", "variantType", "variantType-preview")
