@@ -1,11 +1,8 @@
 """Writing a checkpoint of a table, opened in the same call: classic, V2 as a whole, and V2 after
-ten small commits.
+ten small commits. Size is the total of the Parquet files that the call left in the log.
 
-Size is the total of the Parquet files that the call left in the log. The bar is pyarrow's plain
-re-encoding of the existing checkpoint, a row group at a time, synced; it neither sorts the files
-nor parses their statistics. `DuckDB, sorted` does that too, on one thread and with bounded memory:
-the floor of a checkpoint by which readers skip. `deltaplane, rewritten` writes again all sidecars
-of the same table.
+The bars are described beside them. `deltaplane, rewritten` writes again all sidecars of the same
+table.
 """
 
 from __future__ import annotations
@@ -76,6 +73,8 @@ def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def bare_encode(case: Mapping[str, Any], scratch: Path) -> Task:
+    """Plain re-encoding of the existing checkpoint, a row group at a time, synced. It neither sorts
+    the files nor parses their statistics."""
     import pyarrow.parquet as pq
 
     checkpoint = case["checkpoints"][0]
@@ -98,19 +97,20 @@ def bare_encode(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def sorted_encode(case: Mapping[str, Any], scratch: Path) -> Task:
-    """Writes the files ordered by path, and their statistics as texts and as structs."""
+    """Writes the files ordered by path, and their statistics as texts and as structs, on one thread
+    and with bounded memory: the floor of a checkpoint by which readers skip."""
     import duckdb
 
     source, target = case["checkpoints"][0], scratch / "sorted.parquet"
     connection = duckdb.connect()
     connection.execute(f"SET threads = 1; SET memory_limit = '400MB'; SET temp_directory = '{scratch / 'spilled'}'")
-    found = connection.execute(
+    shape = connection.execute(
         f"SELECT json_structure(add.stats) FROM read_parquet('{source}') WHERE add.stats IS NOT NULL LIMIT 1"
     ).fetchone()
-    assert found is not None
+    assert shape is not None
     files = (
         f"SELECT txn, remove, metaData, protocol, struct_insert(add, stats_parsed := "
-        f"json_transform(add.stats, '{found[0]}')) AS add FROM read_parquet('{source}') ORDER BY add.path"
+        f"json_transform(add.stats, '{shape[0]}')) AS add FROM read_parquet('{source}') ORDER BY add.path"
     )
 
     def run() -> int:

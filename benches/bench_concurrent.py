@@ -2,9 +2,7 @@
 
 Time is from the moment when all writers are ready to the last commit, CPU is the total of all
 writers, memory that of the largest. A commit that a writer gave up counts as failed. The bars race
-by links alone, see commits.py: `disk alone` takes the next free name whatever was committed under
-the others, `disk, winners read` reads each winner's commit first, as the protocol demands of a
-writer that lost.
+by links alone, see commits.py.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@ plain Parquet and delta-spark.
 
 All read the same files. Rows are read through an existing frame; selective queries also open their
 table. Planning measures Spark up to a query's tasks, over logs without data files. There plain
-Parquet is the limit: a folder with only the matching files, and a known schema. For selective
-queries `Spark's Parquet, matching files` is that limit.
+Parquet is the limit: a folder with only the matching files, and a known schema.
 """
 
 from __future__ import annotations
@@ -75,7 +74,8 @@ def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def matching_files(case: Mapping[str, Any], scratch: Path) -> Task:
-    """Reads only the files that match the query, and knows their schema."""
+    """Reads only the files that match the query, and knows their schema: the limit of selective
+    queries."""
     from deltaplane import DeltaTable
 
     table = DeltaTable(case["path"])

@@ -145,6 +145,8 @@ def _conflicts(text: str) -> bool:
 
 
 def careful_race(table: str) -> Commit:
+    """As `bare_commit`, which takes the next free name whatever was committed under the others, but
+    reads each winner's commit first, as the protocol demands of a writer that lost."""
     return bare_commit(table, reads_winners=True)
 
 

@@ -5,7 +5,7 @@ use deltaplane_catalog::store::Page;
 use deltaplane_catalog::{Catalog, ErrorType, TableName};
 use serde_json::{Value, json};
 
-use crate::support::{DATABASES, Database, Lake, adding, client, create, name, proposal};
+use crate::support::{Database, Lake, adding, client, create, databases, name, proposal};
 
 /// Status and body of a raw request.
 async fn raw(lake: &Lake, method: &str, path: &str, body: impl Into<reqwest::Body>) -> (u16, Value) {
@@ -25,7 +25,7 @@ async fn raw(lake: &Lake, method: &str, path: &str, body: impl Into<reqwest::Bod
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_requests_are_refused_with_a_type_and_change_nothing() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let loaded = create(&lake.client(), &name("t")).await;
         let path = "delta/v1/catalogs/main/schemas/default/tables/t";
@@ -117,7 +117,7 @@ async fn hostile_requests_are_refused_with_a_type_and_change_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_data_and_never_statements() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let catalog = lake.client();
         let evil = [

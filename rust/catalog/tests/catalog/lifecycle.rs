@@ -10,7 +10,7 @@ use deltaplane_catalog::{Catalog, CommitOutcome, ErrorType, HttpCatalog, commit}
 use serde_json::json;
 
 use crate::support::{
-    DATABASES, Database, Lake, adding, asserted, create, creation, credential, name, options, proposal, published,
+    Database, Lake, adding, asserted, create, creation, credential, databases, name, options, proposal, published,
 };
 
 /// A client without extensions, as foreign programs are.
@@ -30,7 +30,7 @@ async fn each_catalog(lake: &Lake, check: impl AsyncFn(&dyn Catalog, &str)) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_lives_through_all_calls() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         each_catalog(&lake, async |catalog, kind| {
             let table = name(&format!("t_{kind}"));
@@ -94,7 +94,7 @@ async fn a_table_lives_through_all_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inline_commits_are_hidden_from_others_until_they_are_published() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let (own, foreign) = (lake.client(), foreign(&lake));
         assert_eq!(own.extensions("main").await.unwrap(), Extensions::ALL);
@@ -142,7 +142,7 @@ async fn inline_commits_are_hidden_from_others_until_they_are_published() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_changes_move_the_etag_and_lose_against_newer_ones() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let catalog = lake.client();
         let table = name("t");
@@ -229,7 +229,7 @@ async fn metadata_changes_move_the_etag_and_lose_against_newer_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unpublished_commits_are_bounded_by_number_and_bytes() {
-    for database in DATABASES {
+    for database in databases() {
         let limits = StoreOptions {
             max_unpublished: 3,
             max_inline_bytes: 1_000,
@@ -281,7 +281,7 @@ async fn unpublished_commits_are_bounded_by_number_and_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_have_pages_and_external_tables() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let catalog = lake.client();
         for number in 0..5 {
@@ -387,7 +387,7 @@ async fn credentials_are_of_the_longest_prefix_and_of_the_operation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_creation_whose_answer_was_lost_is_found() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let catalog = lake.client();
         let table = name("t");

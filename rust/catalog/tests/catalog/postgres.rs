@@ -26,16 +26,23 @@ pub fn new_database() -> String {
     format!("postgresql://postgres@127.0.0.1:{port}/{name}")
 }
 
+/// Whether the server can be started.
+pub fn is_installed() -> bool {
+    newest_programs().is_some()
+}
+
 /// The folder with the server's programs.
 fn programs() -> PathBuf {
+    newest_programs().expect("these tests need a PostgreSQL server: apt-get install postgresql")
+}
+
+fn newest_programs() -> Option<PathBuf> {
     let mut versions: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
         .map(|folders| folders.flatten().map(|folder| folder.path().join("bin")).collect())
         .unwrap_or_default();
     versions.retain(|folder: &PathBuf| folder.join("initdb").exists());
     versions.sort();
-    versions
-        .pop()
-        .expect("these tests need a PostgreSQL server: apt-get install postgresql")
+    versions.pop()
 }
 
 /// A program of the server. PostgreSQL refuses to run as root.

@@ -7,11 +7,11 @@ use deltaplane_catalog::store::{Access, Page};
 use deltaplane_catalog::{Catalog, ErrorType, HttpCatalog, Secret, TableName};
 use serde_json::json;
 
-use crate::support::{DATABASES, Database, Lake, adding, client, create, name, proposal};
+use crate::support::{Database, Lake, adding, client, create, databases, name, proposal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_reach_as_far_as_their_grants() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let admin = lake.client();
         let table = name("t");

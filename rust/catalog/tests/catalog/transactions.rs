@@ -3,7 +3,7 @@
 use deltaplane_catalog::api::UpdateTable;
 use deltaplane_catalog::{Catalog, ErrorType, TableName};
 
-use crate::support::{DATABASES, Lake, adding, create, name, proposal};
+use crate::support::{Lake, adding, create, databases, name, proposal};
 
 async fn latest(catalog: &dyn Catalog, names: &[TableName]) -> Vec<i64> {
     let loaded = catalog.load_all(names).await.unwrap();
@@ -12,7 +12,7 @@ async fn latest(catalog: &dyn Catalog, names: &[TableName]) -> Vec<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_are_all_or_nothing() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let http = lake.client();
         let embedded = lake.embedded();
@@ -61,7 +61,7 @@ async fn transactions_are_all_or_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn racing_transactions_leave_equal_versions() {
-    for database in DATABASES {
+    for database in databases() {
         let lake = Lake::start(database).await;
         let catalog = lake.embedded();
         let names = [name("a"), name("b"), name("c")];

@@ -1,10 +1,6 @@
 //! Cache of the last snapshots that this process committed, so that the next write needn't open its
 //! table: it lists the log from its own commit on. A hint only: callers must check for newer
 //! versions and verify the table's identity.
-//!
-//! Each commit, of any command, replaces what was kept of its table. So what is kept after a commit
-//! follows it: a table that was replaced by an older copy of itself has the same id and, after a
-//! commit, may have the same version.
 
 use std::sync::Mutex;
 
@@ -29,7 +25,9 @@ pub fn of(store: &Store) -> Option<Snapshot> {
     KNOWN.of(store)
 }
 
-/// Keeps what a commit left, in place of what was known of the table.
+/// Keeps what a commit left, in place of what was known of the table. Each commit, of any command,
+/// does so: a table that was replaced by an older copy of itself has the same id and, after a
+/// commit, may have a version that is known of the lost one.
 pub(super) fn keep(done: &Committed) {
     KNOWN.keep(done);
 }
