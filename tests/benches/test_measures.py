@@ -208,6 +208,14 @@ def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among:
         assert (done["failed"], len(done["seconds"])) == (0, case.calls), case.name
 
 
+def test_each_goal_says_something_of_its_own() -> None:
+    """Rows of the page that have no new figures are found by what their goal says."""
+    from support.targets import GOALS
+
+    said = [goal.says for goal in GOALS]
+    assert sorted(set(said)) == sorted(said)
+
+
 def test_every_goal_is_measured_and_its_contestants_are_asked(benches: Path, tmp_path: Path) -> None:
     """A tag or a name without a case would never be reported as missing."""
     from support.targets import GOALS
