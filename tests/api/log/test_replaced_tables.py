@@ -24,9 +24,11 @@ COMMANDS: dict[str, Command] = {
     "append": lambda table: write_deltalake(table, _rows("new"), mode="append"),
     "delete": lambda table: table.delete("name = 'first'"),
     "update": lambda table: table.update({"name": "'changed'"}, predicate="name = 'first'"),
-    "merge": lambda table: table.merge(_rows("new"), "t.name = s.name", source_alias="s", target_alias="t")
-    .when_not_matched_insert_all()
-    .execute(),
+    "merge": lambda table: (
+        table.merge(_rows("new"), "t.name = s.name", source_alias="s", target_alias="t")
+        .when_not_matched_insert_all()
+        .execute()
+    ),
     "compact": _compacted,
     "set a property": lambda table: table.alter.set_table_properties({"mine": "yes"}),
     "add a column": lambda table: table.alter.add_columns(Field("more", "string")),
