@@ -42,6 +42,10 @@ class _Pairs:
         """A function of DuckDB over finite values."""
         return f"{duck}({', '.join(map(self.of_finite, values))}){self.over}"
 
+    def slope(self) -> str:
+        """The slope of the line, if the values of x differ."""
+        return f"({self.call('covar_pop', self.y, self.x)} / {self.call('var_pop', self.x)})"
+
     def count(self) -> str:
         """The number of pairs."""
         return f"count(CASE WHEN {self.both} THEN 1 END){self.over}"
@@ -55,14 +59,12 @@ class _Pairs:
 
 
 def _slope(pairs: _Pairs) -> str:
-    slope = f"({pairs.call('covar_pop', pairs.y, pairs.x)} / {pairs.call('var_pop', pairs.x)})"
-    return f"CASE WHEN NOT {pairs.is_constant(pairs.x)} THEN {pairs.checked(slope, pairs.y, pairs.x)} END"
+    return f"CASE WHEN NOT {pairs.is_constant(pairs.x)} THEN {pairs.checked(pairs.slope(), pairs.y, pairs.x)} END"
 
 
 def _intercept(pairs: _Pairs) -> str:
     means = [f"(sum({v}){pairs.over} / {pairs.count()})" for v in (pairs.y, pairs.x)]
-    slope = f"({pairs.call('covar_pop', pairs.y, pairs.x)} / {pairs.call('var_pop', pairs.x)})"
-    intercept = f"({means[0]} - {slope} * {means[1]})"
+    intercept = f"({means[0]} - {pairs.slope()} * {means[1]})"
     return f"CASE WHEN NOT {pairs.is_constant(pairs.x)} THEN {pairs.checked(intercept, pairs.y, pairs.x)} END"
 
 

@@ -13,7 +13,8 @@ pub enum Access {
     Read,
     /// Create tables, commit, and get credentials for writing.
     Write,
-    /// Create and drop schemas, and drop and rename tables of others. On everything: tokens too.
+    /// Create and drop schemas, and drop and rename tables that other owners created. Granted on
+    /// everything, it also covers tokens.
     Manage,
 }
 

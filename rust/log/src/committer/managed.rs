@@ -61,7 +61,7 @@ impl Managed {
         let tail = tail.map_err(|e| at_catalog(self.committer.as_ref(), &e))?;
         if tail.latest < before {
             let what = format!(
-                "the catalog says that version {} is the newest, after version {} was: it was set back, or the table was created again; open the table anew",
+                "the catalog says that version {} is the newest, after version {} was: it was set back, or the table was dropped and created; open the table again",
                 tail.latest.map_or("none".to_owned(), |v| v.to_string()),
                 before.unwrap_or_default()
             );

@@ -12,7 +12,7 @@ use deltaplane_store::async_trait;
 ///
 /// An implementation promises: a version is ratified at most once, and after its predecessor;
 /// `log_tail` shows every version that `propose` ratified before it was asked; a ratified commit is
-/// shown until `published` told of its version, or of a later one.
+/// shown until `published` was called with its version, or with a later one.
 #[async_trait]
 pub trait Committer: Send + Sync {
     /// The catalog and the table as messages name them, without any credential. Equal names mean
