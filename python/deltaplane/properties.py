@@ -261,7 +261,10 @@ class WriterProperties:
             return None
         codec = self.compression.upper()
         if codec not in _CODECS:
-            raise InvalidArgumentError(f"no codec {self.compression!r}: use one of {', '.join(sorted(_CODECS))}")
+            others = ", ".join(sorted(_CODECS))
+            if codec == "BROTLI":
+                raise InvalidArgumentError(f"Spark can't read data files of the codec BROTLI: use one of {others}")
+            raise InvalidArgumentError(f"no codec {self.compression!r}: use one of {others}")
         if self.compression_level is None:
             return codec.lower()
         if codec not in _LEVELS:

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowGroups};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, ScanReport, Snapshot};
+use deltaplane_protocol::arrow_types::with_declared_nullability;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::prune::Pruner;
@@ -248,6 +249,11 @@ impl Scan {
     /// The columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The same columns, NOT NULL where the table declares them so.
+    pub fn declared_schema(&self) -> SchemaRef {
+        with_declared_nullability(&self.schema, &self.spec.schema)
     }
 
     /// The rows, read by as many tasks as there are processors; an error names the table and its

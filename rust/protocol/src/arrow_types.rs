@@ -63,6 +63,42 @@ fn annotated_type(arrow: &ArrowType, t: &DataType) -> ArrowType {
     }
 }
 
+/// A schema of rows whose columns are NOT NULL, at every depth, where the table declares them so
+/// (P102). Columns that the table hasn't stay as they are.
+pub fn with_declared_nullability(rows: &Schema, table: &StructType) -> SchemaRef {
+    let fields = rows.fields().iter().map(|field| match table.field(field.name()) {
+        Some(own) => declared_field(field, &own.data_type, own.nullable),
+        None => field.clone(),
+    });
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Fields>(),
+        rows.metadata().clone(),
+    ))
+}
+
+fn declared_field(field: &FieldRef, t: &DataType, nullable: bool) -> FieldRef {
+    let data_type = match (field.data_type(), t) {
+        (ArrowType::Struct(fields), DataType::Struct(s)) => {
+            let own = fields.iter().zip(s.fields());
+            ArrowType::Struct(own.map(|(f, own)| declared_field(f, &own.data_type, own.nullable)).collect())
+        }
+        (ArrowType::List(element), DataType::Array(a)) => {
+            ArrowType::List(declared_field(element, &a.element, a.contains_null))
+        }
+        (ArrowType::Map(entries, sorted), DataType::Map(m)) => match entries.data_type() {
+            ArrowType::Struct(parts) if parts.len() == 2 => {
+                let key = declared_field(&parts[0], &m.key, false);
+                let value = declared_field(&parts[1], &m.value, m.value_contains_null);
+                let parts = ArrowType::Struct(Fields::from(vec![key, value]));
+                ArrowType::Map(Arc::new(entries.as_ref().clone().with_data_type(parts)), *sorted)
+            }
+            _ => field.data_type().clone(),
+        },
+        (other, _) => other.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(nullable))
+}
+
 /// The Arrow field of a column.
 pub fn to_arrow_field(f: &Field) -> ArrowField {
     named(&f.name, &f.data_type, f.nullable)
@@ -241,6 +277,18 @@ mod tests {
         let mut plain = from_arrow_schema(&to_arrow_schema(&s)).unwrap();
         plain = plain.map_fields(&mut |f| Field::new(f.name, f.data_type, f.nullable));
         assert_eq!(plain, s);
+    }
+
+    #[test]
+    fn columns_are_not_null_where_the_table_declares_them_so() {
+        let text = r#"{"type":"struct","fields":[{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"struct","fields":[{"name":"d","type":"long","nullable":false,"metadata":{}}]},"valueContainsNull":false},"nullable":false,"metadata":{}},{"name":"l","type":{"type":"array","elementType":"byte","containsNull":false},"nullable":true,"metadata":{}}]}"#;
+        let table = StructType::from_json(text).unwrap();
+        let relaxed = StructType::from_json(&text.replace("false", "true")).unwrap();
+        let rows = to_arrow_schema(&relaxed);
+        assert_ne!(rows, to_arrow_schema(&table));
+        assert_eq!(with_declared_nullability(&rows, &table), to_arrow_schema(&table));
+        let other = Schema::new(vec![ArrowField::new("_file", ArrowType::Utf8, false)]);
+        assert_eq!(*with_declared_nullability(&other, &table), other);
     }
 
     #[test]

@@ -31,11 +31,11 @@ impl Scan {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let (schema, stream) = (self.source.schema(), self.source.stream());
-        stream_capsule(py, requested_schema, schema, stream, &self.error)
+        stream_capsule(py, requested_schema, &schema, stream, &self.error)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, self.source.schema())
+        schema_capsule(py, &self.source.schema())
     }
 
     /// How many files changed rows are in; None for rows of a version.

@@ -199,3 +199,61 @@ def test_a_schema_of_ours_goes_to_arrow_and_back() -> None:
     schema = Schema([Field("id", "long", metadata={"comment": "key", "n": 1, "delta.columnMapping.id": 4})])
     assert schema.to_arrow().field("id").metadata == {b"comment": b"key", b"n": b"1"}
     assert Schema.from_arrow(schema).fields[0].metadata == {"comment": "key", "n": "1"}
+
+
+def _declared() -> tuple[pa.Schema, pa.Table]:
+    """A schema with NOT NULL columns at every depth, and two rows of it."""
+    point = pa.struct([pa.field("x", pa.int64(), nullable=False), pa.field("y", pa.int64())])
+    items = pa.list_(pa.field("element", pa.string(), nullable=False))
+    named = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("day", pa.date32(), nullable=False),
+            pa.field("point", point, nullable=False),
+            pa.field("maybe", point),
+            pa.field("items", items),
+            pa.field("named", named),
+        ]
+    )
+    row = {"day": dt.date(2024, 5, 1), "point": {"x": 1, "y": None}, "items": ["a"], "named": [("k", 1)]}
+    return schema, pa.Table.from_pylist([{"id": 1, "maybe": {"x": 2}} | row, {"id": 2, "maybe": {"x": 3}} | row], schema)
+
+
+def _nullable(field: pa.Field) -> Any:
+    """What a field says of nulls, and its parts, by their order."""
+    parts = [field.type.field(n) for n in range(field.type.num_fields)]
+    return field.nullable, [_nullable(part) for part in parts]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["day"]])
+def test_rows_say_which_columns_the_table_declares_not_null(partition_by: list[str], tmp_path: Path) -> None:
+    schema, rows = _declared()
+    write_deltalake(str(tmp_path / "t"), rows, partition_by=partition_by)
+    table = DeltaTable(str(tmp_path / "t"))
+    expected = {field.name: _nullable(field) for field in table.schema().to_arrow()}
+    assert not expected["id"][0] and not expected["point"][0] and expected["maybe"] == (True, [(False, []), (True, [])])
+    for read in (
+        table.to_pyarrow_table(),
+        table.to_pyarrow_table(columns=["point", "id"], filters=[("id", "=", 2)]),
+        pa.table(table),
+        table.to_pyarrow_dataset().to_table(columns=["id", "day"]),
+    ):
+        assert {field.name: _nullable(field) for field in read.schema} == {n: expected[n] for n in read.column_names}
+    assert pa.table(table).sort_by("id").to_pylist() == rows.to_pylist()
+    write_deltalake(str(tmp_path / "copy"), table)
+    assert DeltaTable(str(tmp_path / "copy")).schema().to_json() == table.schema().to_json()
+
+
+def test_rows_that_break_not_null_are_shown_as_they_are(tmp_path: Path) -> None:
+    """The schema of a table says NOT NULL, but a file of another program has a null: the rows come,
+    since the answer is there."""
+    where = tmp_path / "t"
+    write_deltalake(str(where), pa.table({"id": pa.array([1, None], pa.int64())}))
+    log = where / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace(r"\"nullable\":true", r"\"nullable\":false"))
+    (log.parent / f"{0:020}.crc").unlink(missing_ok=True)
+    table = DeltaTable(str(where))
+    assert not table.schema().fields[0].nullable
+    assert table.to_pyarrow_table().column("id").to_pylist() == [1, None]
+    assert table.to_polars()["id"].to_list() == [1, None]

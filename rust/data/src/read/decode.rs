@@ -14,6 +14,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelectionPolicy, RowSelector,
 };
 
+use parquet::basic::CompressionCodec;
 use parquet::file::page_index::offset_index::PageLocation;
 
 use super::hidden::Hidden;
@@ -225,12 +226,24 @@ fn reader(
 
 impl Rows<'_> {
     fn failed(&self, e: &ArrowError) -> Error {
+        if self.uses_lzo() {
+            return Error::unsupported_feature(format!(
+                "a data file is compressed by LZO, which deltaplane can't read ({e}): write the file again by the program that wrote it, with ZSTD or SNAPPY"
+            ));
+        }
         match e.to_string().contains("UTF-8").then(|| self.not_utf8()).flatten() {
             Some((column, place)) => Error::corrupt_file(format!(
                 "the column `{column}` of a data file can't be read in {place} of the file: its text isn't UTF-8 ({e}); another program wrote it in another encoding: write the file again, or read the other columns"
             )),
             None => corrupt(e),
         }
+    }
+
+    /// LZO is Parquet's only codec that the decoder lacks.
+    fn uses_lzo(&self) -> bool {
+        let group = self.plan.metadata.metadata().row_groups().get(self.unit.row_group);
+        let chunks = group.map(|g| g.columns()).unwrap_or_default();
+        self.part.leaves.iter().filter_map(|leaf| chunks.get(*leaf)).any(|c| c.compression_codec() == CompressionCodec::LZO)
     }
 
     /// The column with invalid UTF-8, and the row: decodes its leaves once more, each by itself,

@@ -39,7 +39,7 @@ use crate::write::operation::Gone;
 use crate::write::replace::replaced;
 use crate::write::request::{CommitOperation, FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::write::schema_checks::{
-    canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
+    canonical_columns, check_added_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
 use crate::{PlanColumns, Snapshot, now_ms};
 
@@ -621,8 +621,7 @@ fn new_schema(
             base.schema().as_ref().clone()
         }
     };
-    check_field_names(&schema, names_of(base.state().mapping(), request))
-        .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
+    check_added_names(&schema, base.schema(), names_of(base.state().mapping(), request))?;
     Ok((schema, old_columns))
 }
 

@@ -75,39 +75,44 @@ pub(crate) fn check_new_schema(
 
 /// Names at every depth must be ones that files can hold without column mapping (P116).
 pub(crate) fn check_field_names(schema: &StructType, mapping: Mapping) -> Result<()> {
+    check_added_names(schema, &StructType::default(), mapping)
+}
+
+/// The same for names that a table's schema doesn't have yet: the old ones may come from a program
+/// that stores any name, and its files hold them.
+pub(crate) fn check_added_names(schema: &StructType, old: &StructType, mapping: Mapping) -> Result<()> {
     match mapping {
-        Mapping::None => check_plain_names(schema),
+        Mapping::None => check_plain_names(schema, Some(old)),
         Mapping::Name | Mapping::Id => Ok(()),
     }
 }
 
-fn check_plain_names(schema: &StructType) -> Result<()> {
+fn check_plain_names(schema: &StructType, old: Option<&StructType>) -> Result<()> {
     for f in schema.fields() {
-        if let Some(c) = f.name.chars().find(|c| ILLEGAL_IN_NAMES.contains(c)) {
+        let before = old.and_then(|s| s.field(&f.name));
+        if let (None, Some(c)) = (before, f.name.chars().find(|c| ILLEGAL_IN_NAMES.contains(c))) {
             return Err(Error::invalid_argument(format!(
                 "the column name `{}` holds {c:?}: without column mapping names can't hold any of ' ,;{{}}()\\n\\t=' (P116); rename the column, or create the table with delta.columnMapping.mode = name",
                 f.name
             )));
         }
-        match &f.data_type {
-            DataType::Struct(s) => check_plain_names(s)?,
-            DataType::Array(a) => check_nested_names(&a.element)?,
-            DataType::Map(m) => {
-                check_nested_names(&m.key)?;
-                check_nested_names(&m.value)?;
-            }
-            DataType::Primitive(_) => {}
-        }
+        check_nested_names(&f.data_type, before.map(|f| &f.data_type))?;
     }
     Ok(())
 }
 
-fn check_nested_names(t: &DataType) -> Result<()> {
-    match t {
-        DataType::Struct(s) => check_plain_names(s),
-        DataType::Array(a) => check_nested_names(&a.element),
-        DataType::Map(m) => check_nested_names(&m.key).and_then(|()| check_nested_names(&m.value)),
-        DataType::Primitive(_) => Ok(()),
+fn check_nested_names(t: &DataType, old: Option<&DataType>) -> Result<()> {
+    match (t, old) {
+        (DataType::Struct(s), Some(DataType::Struct(old))) => check_plain_names(s, Some(old)),
+        (DataType::Array(a), Some(DataType::Array(old))) => check_nested_names(&a.element, Some(&old.element)),
+        (DataType::Map(m), Some(DataType::Map(old))) => {
+            check_nested_names(&m.key, Some(&old.key))?;
+            check_nested_names(&m.value, Some(&old.value))
+        }
+        (DataType::Struct(s), _) => check_plain_names(s, None),
+        (DataType::Array(a), _) => check_nested_names(&a.element, None),
+        (DataType::Map(m), _) => check_nested_names(&m.key, None).and_then(|()| check_nested_names(&m.value, None)),
+        (DataType::Primitive(_), _) => Ok(()),
     }
 }
 
