@@ -49,5 +49,5 @@ def test_without_a_directory_it_says_how_to_name_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DELTAPLANE_CACHE_DIR", raising=False)
-    assert run(["cache", "info"]) == 1
+    assert run(["cache", "info"]) == 2
     assert "DELTAPLANE_CACHE_DIR" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def fail(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         assert run(arguments) != 0
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
-        assert captured.err.startswith("deltaplane: ")
+        assert captured.err.startswith('{"kind": ' if "--json" in arguments else "deltaplane: ")
         assert "Traceback" not in captured.err
         assert captured.out == ""
         return captured.err
@@ -151,7 +151,7 @@ def test_storage_options_reach_the_store(path: str, call: Callable[..., str], mo
 def test_the_installed_command_ends_with_its_code(tmp_path: Any) -> None:
     command = [sys.executable, "-c", "from deltaplane.cli import main; main()"]
     done = subprocess.run([*command, "info", str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
     assert subprocess.run([*command, "--version"], capture_output=True, timeout=60).returncode == 0
 
 

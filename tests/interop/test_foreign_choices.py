@@ -30,7 +30,7 @@ def test_files_of_every_codec_are_read_and_rewritten(codec: str, tmp_path: Path)
 
 
 def test_a_codec_that_spark_lacks_is_refused_when_writing(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="BROTLI.*ZSTD"):
+    with pytest.raises(InvalidArgumentError, match=r"BROTLI.*ZSTD"):
         write_deltalake(
             str(tmp_path / "t"), pa.table({"n": [1]}), writer_properties=WriterProperties(compression="BROTLI")
         )

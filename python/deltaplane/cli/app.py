@@ -1,21 +1,30 @@
 """The command line: finds the verbs in their folder and runs one of them.
 
-An expected failure is one line on stderr and exit code 1.
+An expected failure is one line on stderr, with `--json` a JSON object, and an exit code of
+`exit_codes`.
 """
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
 from deltaplane import DeltaError, __version__
 from deltaplane.cli import verbs
+from deltaplane.cli.exit_codes import ExitCode
+from deltaplane.cli.failures import report_error, report_usage
 from deltaplane.names import modules_in
 
-__all__ = ["create_app", "run"]
+__all__ = ["PANELS", "create_app", "run", "verbs_of"]
+
+# The groups of verbs in the help, in this order: the folders of their files.
+PANELS = ("look", "change", "care", "prove")
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 def create_app() -> typer.Typer:
@@ -23,48 +32,61 @@ def create_app() -> typer.Typer:
     app = typer.Typer(
         name="deltaplane",
         help=(
-            "Inspects and maintains Delta tables. Every command except cache and demo takes a path or a URL such as "
+            "Inspects, changes and maintains Delta tables. Most commands take a table's path or its URL, such as "
             "s3://bucket/table."
         ),
-        add_completion=False,
+        epilog=f"Exit codes: {', '.join(f'{code.value} {code.name.lower()}' for code in ExitCode)}.",
         pretty_exceptions_enable=False,
     )
     app.callback()(_main)
-    for module in modules_in(verbs.__name__, verbs.__path__):
-        group = getattr(module, "app", None)
-        if group is None:
-            app.command()(getattr(module, module.__name__.rpartition(".")[2]))
-        else:
-            app.add_typer(group)
+    for panel in PANELS:
+        for module in verbs_of(panel):
+            group, title, examples = getattr(module, "app", None), panel.capitalize(), _examples(module)
+            if group is None:
+                app.command(rich_help_panel=title, epilog=examples)(getattr(module, _name(module)))
+            else:
+                app.add_typer(group, rich_help_panel=title, epilog=examples)
     return app
+
+
+def verbs_of(panel: str) -> list[ModuleType]:
+    """The modules of the verbs of a group, in the order of their names."""
+    folder = import_module(f"{verbs.__name__}.{panel}")
+    return modules_in(folder.__name__, folder.__path__)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code."""
+    as_json = "--json" in arguments
     try:
         code = create_app()(args=list(arguments) or ["--help"], standalone_mode=False, prog_name="deltaplane")
-    except typer.Abort:
-        return 130
+    except (typer.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # A closed pipe means that its reader needs no more output.
-        return 0
+        return ExitCode.FINE
     except typer.Exit as e:
         return e.exit_code
     except (DeltaError, TypeError, ImportError) as e:
-        return _fail(str(e))
+        return report_error(e, as_json=as_json)
     except Exception as e:
         # typer may bundle a private copy of click, so its usage errors are recognised by their
         # methods.
         message = getattr(e, "format_message", None)
         if message is None:
             raise
-        return _fail(f"{message()} (try --help)")
-    return code if isinstance(code, int) else 0
+        return report_usage(message(), as_json=as_json)
+    return code if isinstance(code, int) else ExitCode.FINE
 
 
-def _fail(message: str) -> int:
-    print(f"deltaplane: {' '.join(message.split())}", file=sys.stderr)
-    return 1
+def _name(module: ModuleType) -> str:
+    return module.__name__.rpartition(".")[2]
+
+
+def _examples(module: ModuleType) -> str | None:
+    examples = getattr(module, "EXAMPLES", ())
+    # Paragraphs of their own, since the help joins the lines of one.
+    return "\n\n".join(["Examples:", *examples]) if examples else None
 
 
 def _show_version(value: bool) -> None:
@@ -77,5 +99,17 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", help="Print deltaplane's version.", callback=_show_version, is_eager=True)
     ] = False,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Print log events of this level and above on stderr: {', '.join(_LEVELS)}.", show_default="none"
+        ),
+    ] = None,
 ) -> None:
-    """Inspects and maintains Delta tables."""
+    """Inspects, changes and maintains Delta tables."""
+    if log_level is None:
+        return
+    if log_level.lower() not in _LEVELS:
+        raise typer.BadParameter(f"{log_level!r} is no level: use one of {', '.join(_LEVELS)}")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("deltaplane").setLevel(log_level.upper())

@@ -5,6 +5,7 @@ Uses the public API only.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,11 @@ __all__ = [
     "StoreOptions",
     "Version",
     "Where",
+    "Yes",
+    "asks",
+    "confirm",
     "open_table",
+    "pairs",
     "store_options",
     "version_of",
 ]
@@ -59,6 +64,20 @@ PredicatesFile = Annotated[
     ),
 ]
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking on a terminal.")]
+
+
+def asks(yes: bool) -> bool:
+    """Whether a command asks before it deletes: on a terminal, unless --yes is given. Without a
+    terminal nobody can answer."""
+    return not yes and sys.stdin.isatty()
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks where a command asks, and ends the command unless the answer is yes."""
+    if asks(yes):
+        typer.confirm(question, abort=True, err=True)
+
 
 def version_of(text: str) -> int | str:
     """Parses a version number; other text is passed on as a timestamp."""
@@ -73,8 +92,17 @@ def open_table(location: str, version: str | None, options: list[str] | None) ->
 
 def store_options(options: list[str] | None) -> dict[str, str] | None:
     """Parses the storage options to a dict; None without any."""
-    pairs = [option.partition("=") for option in options or []]
-    if any(not (key and equals) for key, equals, _ in pairs):
-        # The text may contain a part of a secret, so it is not shown.
-        raise typer.BadParameter("give storage options as -o key=value")
-    return {key: value for key, _, value in pairs} or None
+    return pairs(options, "storage options", "-o key=value") or None
+
+
+def pairs(texts: list[str] | None, what: str, form: str) -> dict[str, str]:
+    """Parses texts of a name and a value to a dict.
+
+    Raises:
+        typer.BadParameter: a text without a name or the sign; it isn't shown, since it may contain
+            a part of a secret.
+    """
+    split = [text.partition("=") for text in texts or []]
+    if any(not (name and equals) for name, equals, _ in split):
+        raise typer.BadParameter(f"give {what} as {form}")
+    return {name: value for name, _, value in split}

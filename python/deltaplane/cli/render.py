@@ -63,6 +63,8 @@ __all__ = [
 ]
 
 _CELL = 60
+# The most columns of a single row that is printed across.
+_ACROSS = 6
 
 
 def print_json(value: object) -> None:
@@ -170,9 +172,11 @@ def report(result: AdviceReport | MaintenanceReport, *, as_json: bool) -> None:
         print(result)
 
 
-def stream(reader: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> None:
+def stream(
+    reader: pa.RecordBatchReader, limit: int | None, *, as_json: bool, when_empty: str | None = "no rows differ"
+) -> None:
     """Prints rows as they arrive: one line of JSON each, or tables of a batch; memory holds one
-    batch."""
+    batch. `when_empty` is what people read when there are none."""
     shown = 0
     for batch in reader:
         rows = batch.slice(0, None if limit is None else limit - shown).to_pylist(maps_as_pydicts="strict")
@@ -184,8 +188,8 @@ def stream(reader: pa.RecordBatchReader, limit: int | None, *, as_json: bool) ->
         shown += len(rows)
         if limit is not None and shown >= limit:
             break
-    if not shown and not as_json:
-        Console().print(Text("no rows differ"))
+    if not shown and not as_json and when_empty is not None:
+        Console().print(Text(when_empty))
 
 
 def info(values: dict[str, Any], *, as_json: bool) -> None:
@@ -237,7 +241,7 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
             entry["version"],
             _moment(entry.get("timestamp")),
             entry.get("operation", ""),
-            ", ".join(f"{k}={v}" for k, v in (entry.get("operationMetrics") or {}).items()),
+            ", ".join(f"{k}={v}" for k, v in (entry.get("operationMetrics") or {}).items() if str(v) != "0"),
             entry.get("userMetadata") or "",
         )
         for entry in entries
@@ -343,8 +347,8 @@ def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> N
     _table(("column", "type", "null", ""), rows)
 
 
-def rows(table: pa.Table, *, as_json: bool) -> None:
-    """Prints a statement's result."""
+def rows(table: pa.Table, *, as_json: bool, more: bool = False) -> None:
+    """Prints a statement's result; one wide row vertically. `more` says that rows are left out."""
     names = table.column_names
     if as_json:
         if len(set(names)) < len(names):
@@ -353,7 +357,16 @@ def rows(table: pa.Table, *, as_json: bool) -> None:
         return
     # By position, since column names may occur twice.
     columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
-    _table(names, list(zip(*columns, strict=True)))
+    console = Console()
+    if table.num_rows == 1 and len(names) > _ACROSS:
+        grid = Table.grid(padding=(0, 2))
+        for name, column in zip(names, columns, strict=True):
+            grid.add_row(Text(name, style="bold"), _cell(column[0]))
+        console.print(grid)
+    else:
+        _table(names, list(zip(*columns, strict=True)))
+    if more:
+        console.print(f"the first {table.num_rows:,} rows; --limit 0 prints all", style="dim")
 
 
 def dry_run(result: DryRun, *, as_json: bool) -> None:

@@ -6,20 +6,22 @@ is parsed completely before it runs, so a syntax error changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from deltaplane.arguments import checked
+from deltaplane.caller_words import Door, in_words_of
 from deltaplane.commands.duckdb_engine import Memory, memory_bytes
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.io.storage_options import StorageOptions
 from deltaplane.names import modules_in
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.sources import Catalog
+from deltaplane.sql_parameters import with_arguments
 from deltaplane.statements.common.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ def sql(
     text: str,
     spark: SparkSession | None = None,
     *,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     dry_run: Literal[False] = False,
@@ -76,6 +79,7 @@ def sql(
     text: str,
     spark: SparkSession | None = None,
     *,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     dry_run: Literal[True],
@@ -85,6 +89,7 @@ def sql(
     text: str,
     spark: SparkSession | None = None,
     *,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     dry_run: bool = False,
@@ -113,6 +118,9 @@ def sql(
             and tables. SELECT returns its rows to this process; the executors write the rows of
             INSERT and CREATE TABLE … AS. Spark also evaluates MERGE, UPDATE and DELETE; all other
             statements run without Spark.
+        args: values of the statement's parameters: a dict for `:name`, a list for `?`. Values
+            become literals, so that no text of theirs is read as SQL. A `datetime` without a time
+            zone is a TIMESTAMP_NTZ.
         tables: name → location, `DeltaTable` (read at its version; a change moves it to the new
             version) or Arrow data (read only).
         storage_options: access to the stores of tables that are named by their location.
@@ -160,18 +168,32 @@ def sql(
     [{'num_affected_rows': 2, 'num_inserted_rows': 2, 'version': 1}]
     >>> deltaplane.sql("SELECT sum(x) AS total FROM delta.`memory://doc-sql/t` VERSION AS OF 1").to_pylist()
     [{'total': 8}]
+    >>> deltaplane.sql("SELECT x FROM delta.`memory://doc-sql/t` WHERE x > :least", args={"least": 5}).to_pylist()
+    [{'x': 7}]
     >>> deltaplane.sql("DELETE FORM t")
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
+    if args is not None:
+        text = with_arguments(text, args)
     if spark is not None:
         from deltaplane.spark.datasource.session import session_text
 
         text = session_text(spark, text)
     command, catalog = command_of(text, spark is None), _catalog(tables, storage_options, spark)
     session = Session(catalog, spark, _memory(command, spark, memory_limit, temp_directory))
-    with nullcontext() if spark is None else spark_texts():
+    with _in_words_of_sql() if spark is None else spark_texts():
         return _done(command, session, dry_run)
+
+
+@contextmanager
+def _in_words_of_sql() -> Iterator[None]:
+    """Errors name what a statement can say, instead of arguments of Python."""
+    try:
+        yield
+    except DeltaError as e:
+        e.args = tuple(in_words_of(Door.SQL, part) if isinstance(part, str) else part for part in e.args)
+        raise
 
 
 def _memory(

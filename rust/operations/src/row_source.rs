@@ -29,9 +29,9 @@ impl From<Changes> for RowSource {
 }
 
 impl RowSource {
-    /// The schema of the batches, for callers outside: rows of a version say which columns the table
-    /// declares NOT NULL. Readers inside go by [`Scan::schema`], whose columns are all nullable,
-    /// because a file that another program wrote may break the rule.
+    /// The schema of the batches, for callers outside: rows of a version say which columns the
+    /// table declares NOT NULL. Readers inside go by [`Scan::schema`], whose columns are all
+    /// nullable, because a file that another program wrote may break the rule.
     pub fn schema(&self) -> SchemaRef {
         match self {
             RowSource::Version(rows) => rows.declared_schema(),

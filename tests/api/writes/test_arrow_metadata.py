@@ -217,7 +217,9 @@ def _declared() -> tuple[pa.Schema, pa.Table]:
         ]
     )
     row = {"day": dt.date(2024, 5, 1), "point": {"x": 1, "y": None}, "items": ["a"], "named": [("k", 1)]}
-    return schema, pa.Table.from_pylist([{"id": 1, "maybe": {"x": 2}} | row, {"id": 2, "maybe": {"x": 3}} | row], schema)
+    return schema, pa.Table.from_pylist(
+        [{"id": 1, "maybe": {"x": 2}} | row, {"id": 2, "maybe": {"x": 3}} | row], schema
+    )
 
 
 def _nullable(field: pa.Field) -> Any:
@@ -228,11 +230,13 @@ def _nullable(field: pa.Field) -> Any:
 
 @pytest.mark.parametrize("partition_by", [[], ["day"]])
 def test_rows_say_which_columns_the_table_declares_not_null(partition_by: list[str], tmp_path: Path) -> None:
-    schema, rows = _declared()
+    _, rows = _declared()
     write_deltalake(str(tmp_path / "t"), rows, partition_by=partition_by)
     table = DeltaTable(str(tmp_path / "t"))
     expected = {field.name: _nullable(field) for field in table.schema().to_arrow()}
-    assert not expected["id"][0] and not expected["point"][0] and expected["maybe"] == (True, [(False, []), (True, [])])
+    assert not expected["id"][0]
+    assert not expected["point"][0]
+    assert expected["maybe"] == (True, [(False, []), (True, [])])
     for read in (
         table.to_pyarrow_table(),
         table.to_pyarrow_table(columns=["point", "id"], filters=[("id", "=", 2)]),

@@ -1,2 +1,1 @@
-"""One file for each verb of the command line: defines a function with the file's name, or a group
-of verbs called `app`."""
+"""The verbs of the command line, by the groups of its help: a file each."""

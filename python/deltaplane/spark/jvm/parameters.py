@@ -3,26 +3,18 @@ binds them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark.jvm.internals import Jvm
+from deltaplane.sql_parameters import PARAMETER, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Bound", "bound", "has_parameters", "with_values"]
-
-# Matches quoted text and comments, and parameters; a colon directly behind a column begins a path
-# into it.
-_PARAMETER = re.compile(
-    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|--(?:\\\n|[^\n])*|/\*.*?\*/"""
-    r"""|(?<![\w`:)\]]):(?P<name>\w+)|\?""",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,7 @@ def bound(text: str, bound_values: Bound) -> str:
     >>> bound("DELETE FROM t WHERE x = :n AND y = :n", Bound(("1",), ("n",)))
     'DELETE FROM t WHERE x = 1 AND y = 1'
     """
-    matches = [match for match in _PARAMETER.finditer(text) if match[0] == "?" or match["name"] is not None]
+    matches = [match for match in PARAMETER.finditer(text) if match[0] == "?" or match["name"] is not None]
     named = [match for match in matches if match["name"] is not None]
     if named and len(named) < len(matches):
         raise InvalidArgumentError(
@@ -59,18 +51,18 @@ def bound(text: str, bound_values: Bound) -> str:
                 f"the statement has the parameter :{missing}, and USING gives no value of this name: write "
                 f"USING … AS {missing} (UNBOUND_SQL_PARAMETER)"
             )
-        return _replaced(text, matches, [of_names[match["name"]] for match in matches])
+        return replaced(text, matches, [of_names[match["name"]] for match in matches])
     if len(matches) != len(bound_values.values):
         raise InvalidArgumentError(
             f"the statement has {len(matches)} parameters `?`, and USING gives {len(bound_values.values)} values: give one for each "
             "(UNBOUND_SQL_PARAMETER)"
         )
-    return _replaced(text, matches, bound_values.values)
+    return replaced(text, matches, bound_values.values)
 
 
 def has_parameters(text: str) -> bool:
     """Whether a statement has parameters."""
-    return any(match["name"] is not None or match[0] == "?" for match in _PARAMETER.finditer(text))
+    return any(match["name"] is not None or match[0] == "?" for match in PARAMETER.finditer(text))
 
 
 def with_values(
@@ -88,7 +80,7 @@ def with_values(
     """
     named: Mapping[str, Any] | None = args if isinstance(args, Mapping) else None
     places: Sequence[Any] = () if isinstance(args, Mapping) else args
-    parameters = _PARAMETER.finditer(text)
+    parameters = PARAMETER.finditer(text)
     matches = [match for match in parameters if (match[0] == "?" if named is None else match["name"] in named)]
     if not matches:
         return None
@@ -106,15 +98,4 @@ def with_values(
         named_values = {f"p{i}": places[i] for i in range(len(matches))}
         query = ", ".join(f":{name} AS {name}" for name in named_values)
         values = jvm.selected_sql(run(f"SELECT {query}", named_values))
-    return _replaced(text, matches, values)
-
-
-def _replaced(text: str, matches: Sequence[re.Match[str]], values: Sequence[str]) -> str:
-    shown, position = "", 0
-    for match, value in zip(matches, values, strict=True):
-        # A literal is a single word for its neighbours, as in INTERVAL '1' DAY, unlike a sign or a
-        # call.
-        plain = re.fullmatch(r"\w+|'(?:[^'\\]|\\.)*'", value)
-        shown += text[position : match.start()] + (value if plain else f"({value})")
-        position = match.end()
-    return shown + text[position:]
+    return replaced(text, matches, values)

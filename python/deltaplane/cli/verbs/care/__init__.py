@@ -1,0 +1,1 @@
+"""Verbs that keep a table fast and small."""

@@ -1,0 +1,1 @@
+"""Verbs that commit other rows, columns or properties."""

@@ -1,0 +1,1 @@
+"""Verbs that check what tables, engines and programs promise."""
