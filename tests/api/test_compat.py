@@ -80,7 +80,7 @@ def test_a_table_is_asked(tmp_path: Path) -> None:
     assert json.loads(json.dumps(report.to_dict()))["after"]["min_writer_version"] == 7
 
 
-@pytest.mark.parametrize("generator", ["generate.py", "generate_reliability.py"])
+@pytest.mark.parametrize("generator", ["generate.py", "generate_command_line.py", "generate_reliability.py"])
 def test_the_pages_are_up_to_date(generator: str) -> None:
     command = [sys.executable, str(ROOT / "docs" / generator), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
