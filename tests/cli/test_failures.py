@@ -18,9 +18,9 @@ import pytest
 
 import deltaplane
 from deltaplane import DeltaTable, exceptions, write_deltalake
-from deltaplane.caller_words import WORDS, Door, in_words_of
 from deltaplane.cli.app import run
 from deltaplane.cli.exit_codes import ExitCode, exit_code, next_step
+from deltaplane.report.caller_words import WORDS, Door, in_words_of
 
 ROOT = Path(__file__).parents[2]
 CODES = {

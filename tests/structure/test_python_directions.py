@@ -20,10 +20,10 @@ from structure.python_modules import Package, imports, module_name
 LAYERS = (
     # Rust makes its objects, so that it is below the native module.
     ("io.records",),
-    ("_native", "arguments", "caller_words", "exceptions", "names"),
+    ("_native", "arguments", "exceptions", "names"),
     ("compat", "io", "properties", "schema"),
     ("expr", "report"),
-    ("commands", "sql_parameters"),
+    ("commands",),
     ("write",),
     ("advisor", "copying", "transaction", "writer"),
     ("table",),

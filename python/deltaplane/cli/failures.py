@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from deltaplane.caller_words import Door, in_words_of
 from deltaplane.cli.exit_codes import ExitCode, exit_code, next_step
+from deltaplane.report.caller_words import Door, in_words_of
 
 __all__ = ["report_error", "report_usage"]
 

@@ -12,16 +12,15 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from deltaplane.arguments import checked
-from deltaplane.caller_words import Door, in_words_of
 from deltaplane.commands.duckdb_engine import Memory, memory_bytes
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
+from deltaplane.expr.values.parameters import with_arguments
 from deltaplane.io.storage_options import StorageOptions
 from deltaplane.names import modules_in
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.sources import Catalog
-from deltaplane.sql_parameters import with_arguments
 from deltaplane.statements.common.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
@@ -192,6 +191,8 @@ def _in_words_of_sql() -> Iterator[None]:
     try:
         yield
     except DeltaError as e:
+        from deltaplane.report.caller_words import Door, in_words_of
+
         e.args = tuple(in_words_of(Door.SQL, part) if isinstance(part, str) else part for part in e.args)
         raise
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.values.parameters import PARAMETER, replaced
 from deltaplane.spark.jvm.internals import Jvm
-from deltaplane.sql_parameters import PARAMETER, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
