@@ -80,16 +80,20 @@ fn declared_field(field: &FieldRef, t: &DataType, nullable: bool) -> FieldRef {
     let data_type = match (field.data_type(), t) {
         (ArrowType::Struct(fields), DataType::Struct(s)) => {
             let own = fields.iter().zip(s.fields());
-            ArrowType::Struct(own.map(|(f, own)| declared_field(f, &own.data_type, own.nullable)).collect())
+            ArrowType::Struct(
+                own.map(|(f, own)| declared_field(f, &own.data_type, own.nullable))
+                    .collect(),
+            )
         }
         (ArrowType::List(element), DataType::Array(a)) => {
             ArrowType::List(declared_field(element, &a.element, a.contains_null))
         }
         (ArrowType::Map(entries, sorted), DataType::Map(m)) => match entries.data_type() {
-            ArrowType::Struct(parts) if parts.len() == 2 => {
-                let key = declared_field(&parts[0], &m.key, false);
-                let value = declared_field(&parts[1], &m.value, m.value_contains_null);
-                let parts = ArrowType::Struct(Fields::from(vec![key, value]));
+            ArrowType::Struct(parts) => {
+                let own = [(&m.key, false), (&m.value, m.value_contains_null)];
+                let parts = parts.iter().zip(own);
+                let parts = parts.map(|(part, (t, nullable))| declared_field(part, t, nullable));
+                let parts = ArrowType::Struct(parts.collect());
                 ArrowType::Map(Arc::new(entries.as_ref().clone().with_data_type(parts)), *sorted)
             }
             _ => field.data_type().clone(),

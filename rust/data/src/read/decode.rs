@@ -243,7 +243,11 @@ impl Rows<'_> {
     fn uses_lzo(&self) -> bool {
         let group = self.plan.metadata.metadata().row_groups().get(self.unit.row_group);
         let chunks = group.map(|g| g.columns()).unwrap_or_default();
-        self.part.leaves.iter().filter_map(|leaf| chunks.get(*leaf)).any(|c| c.compression_codec() == CompressionCodec::LZO)
+        self.part
+            .leaves
+            .iter()
+            .filter_map(|leaf| chunks.get(*leaf))
+            .any(|c| c.compression_codec() == CompressionCodec::LZO)
     }
 
     /// The column with invalid UTF-8, and the row: decodes its leaves once more, each by itself,
