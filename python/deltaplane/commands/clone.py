@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
+from deltaplane.catalogs.named import keep_in_step
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.io import records
@@ -40,7 +41,10 @@ def clone(
     `copies` may copy files by other means: it receives their paths in the source and in the clone,
     and returns their sizes if it copied them."""
     request = _request(what, commit)
-    return _native.clone_table(source, *target, request, telling(progress), copies).metrics
+    done = _native.clone_table(source, *target, request, telling(progress), copies)
+    if not what.dry_run:
+        keep_in_step(target[0])
+    return done.metrics
 
 
 def clone_parquet(
@@ -68,6 +72,8 @@ def clone_parquet(
     finally:
         store = _native.RawStore.open(location, None)
         store.delete_all([path for path, *_ in store.list_all("")])
+    if not what.dry_run:
+        keep_in_step(target[0])
     return done.metrics
 
 

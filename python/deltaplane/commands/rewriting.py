@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.catalogs.named import keep_in_step
 from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.phases import phase
 from deltaplane.commands.plan_explanation import PlanExplanation
@@ -212,6 +213,7 @@ class Rewriting:
             return known
         with self.phase("commit"):
             done = {**known, "version": self.native.commit(texts)}
+        keep_in_step(self.location)
         self._target.committed()
         return done
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from deltaplane import _native
 from deltaplane.arguments import checked
+from deltaplane.catalogs.named import keep_in_step
 from deltaplane.commands.purge import purge
 from deltaplane.commands.remove_column_mapping import remove_column_mapping
 from deltaplane.commands.rewriting import Settings, Target
@@ -795,6 +796,7 @@ class TableAlterer:
         arguments = {**arguments, **prepare()}
         done = self._run(records.AlterRequest({"change": change, **arguments}, commit=commit))
         version = done.version
+        keep_in_step(self._table.location)
         if version is None:
             # Another writer made the change meanwhile.
             refresh_after_commit(self._table.update_incremental)

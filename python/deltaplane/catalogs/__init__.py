@@ -1,0 +1,1 @@
+"""Catalogs: names for tables instead of locations."""
