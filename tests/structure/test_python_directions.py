@@ -22,7 +22,7 @@ LAYERS = (
     ("io.records",),
     ("_native", "arguments", "exceptions", "names"),
     ("compat", "io", "properties", "schema"),
-    ("catalogs",),
+    ("metastores",),
     ("expr", "report"),
     ("commands",),
     ("write",),

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
-from deltaplane.catalogs.named import keep_in_step
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.io import records
+from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import commit_request
 
 if TYPE_CHECKING:

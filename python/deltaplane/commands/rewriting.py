@@ -13,7 +13,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.catalogs.named import keep_in_step
 from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.phases import phase
 from deltaplane.commands.plan_explanation import PlanExplanation
@@ -21,6 +20,7 @@ from deltaplane.compat import Protocol
 from deltaplane.exceptions import DeltaError
 from deltaplane.io import records
 from deltaplane.io.arrow import KeptErrors
+from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,

@@ -13,7 +13,6 @@ from typing import Any
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.catalogs.named import keep_in_step
 from deltaplane.commands.purge import purge
 from deltaplane.commands.remove_column_mapping import remove_column_mapping
 from deltaplane.commands.rewriting import Settings, Target
@@ -22,6 +21,7 @@ from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidA
 from deltaplane.expr.program import violations
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan
+from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable

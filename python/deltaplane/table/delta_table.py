@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from deltaplane import _native, expr
 from deltaplane.advisor import TableUpkeep
 from deltaplane.arguments import checked
-from deltaplane.catalogs.named import keep_in_step, table_address
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.row_filter import row_filter, scan_filter
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
 from deltaplane.io.storage_options import StorageOptions, version_arguments
+from deltaplane.metastores.named import keep_in_step, table_address
 from deltaplane.table.follow import Followed
 from deltaplane.table.maintenance import TableCare
 from deltaplane.table.optimize import LayoutCommands

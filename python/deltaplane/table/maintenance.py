@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.catalogs.named import keep_in_step, table_address
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.storage_options import StorageOptions
+from deltaplane.metastores.named import keep_in_step, table_address
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_chec
 
 from deltaplane import _native, expr
 from deltaplane.arguments import checked
-from deltaplane.catalogs.named import keep_in_step, table_address
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.arrow import as_reader, in_table_types, reads_again
-from deltaplane.io.storage_options import StorageOptions, storage_options_text
+from deltaplane.io.storage_options import StorageOptions
+from deltaplane.metastores.named import keep_in_step, table_address
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
 from deltaplane.write.intent import WriteIntent, WriteOptions
 from deltaplane.write.refresh import refresh_after_commit
@@ -88,8 +88,10 @@ def opened_address(
     if not isinstance(table_or_uri, OpenTable):
         location, options = table_address(table_or_uri, storage_options, creates=creates)
         return location, options or None
-    known = table_or_uri.storage_options or {}
-    return table_or_uri.location, storage_options_text({**known, **(storage_options or {})}) or None
+    location, options = table_address(
+        table_or_uri.location, {**(table_or_uri.storage_options or {}), **(storage_options or {})}
+    )
+    return location, options or None
 
 
 @overload

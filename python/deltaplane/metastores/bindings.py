@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltaplane import _native
-from deltaplane.catalogs.entry import TableFacts
-from deltaplane.catalogs.metastore import Metastore, facts_of, without_version
-from deltaplane.catalogs.options import CATALOG, TIMEOUT, of_store, option
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
 from deltaplane.io.retry_limit import bounded_after_commit
+from deltaplane.metastores.entry import TableFacts
+from deltaplane.metastores.metastore import Metastore, facts_of, without_version
+from deltaplane.metastores.options import CATALOG, TIMEOUT, of_store, option
 
 __all__ = ["keep_in_step", "metastore", "resolve"]
 
@@ -54,8 +54,8 @@ def metastore(uri: str, options: Mapping[str, str] | None = None) -> Metastore:
         InvalidArgumentError: another kind of address.
         ImportError: the catalog's extra isn't installed.
     """
-    from deltaplane.catalogs.glue import GlueCatalog
-    from deltaplane.catalogs.hive import HiveMetastore
+    from deltaplane.metastores.glue import GlueCatalog
+    from deltaplane.metastores.hive import HiveMetastore
 
     scheme = uri.partition("://")[0].lower()
     if scheme == "thrift":
@@ -138,7 +138,7 @@ def _follow(binding: _Binding, location: str) -> None:
 def _refresh(catalog: Metastore, name: str, location: str, snapshot: _native.Snapshot) -> None:
     where = catalog.location(name)
     if _key(where) != _key(location):
-        raise InvalidArgumentError(f"the name stands for another location now, {where}")
+        raise InvalidArgumentError(f"the name is another location's now, {where}'s")
     catalog.refresh(name, snapshot=snapshot)
 
 

@@ -1,4 +1,4 @@
-"""What the catalogs of Hive's kind have in common: names that stand for locations, and entries that
+"""What the catalogs of Hive's kind have in common: names of tables, which are at locations, and entries that
 follow the tables' logs.
 
 The log decides what a table is; an entry may be older. Knows no wire.
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltaplane import _native
-from deltaplane.catalogs import entry as entries
-from deltaplane.catalogs.entry import TableFacts
-from deltaplane.catalogs.table_names import join_name, split_name
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
+from deltaplane.metastores import entry as entries
+from deltaplane.metastores.entry import TableFacts
+from deltaplane.metastores.table_names import join_name, split_name
 
 __all__ = ["Entry", "Metastore", "facts_of", "without_version"]
 
@@ -114,7 +114,7 @@ class Metastore(ABC):
 
         Raises:
             TableNotFoundError: there is no such table.
-            InvalidArgumentError: the name stands for something else than a Delta table, or the
+            InvalidArgumentError: the name is something else's than a Delta table's, or the
                 entry has no location.
         """
         where = self._delta_entry(*self._split(name)).where
@@ -171,7 +171,7 @@ class Metastore(ABC):
 
         Raises:
             TableNotFoundError: there is no such table.
-            InvalidArgumentError: the name stands for something else than a Delta table.
+            InvalidArgumentError: the name is something else's than a Delta table's.
         """
         schema, table = self._split(name)
         self._delta_entry(schema, table)
@@ -184,7 +184,7 @@ class Metastore(ABC):
         Raises:
             TableNotFoundError: there is no such table, or no such schema.
             TableAlreadyExistsError: the new name is taken.
-            InvalidArgumentError: the name stands for something else than a Delta table, or the
+            InvalidArgumentError: the name is something else's than a Delta table's, or the
                 catalog would move the files of the table.
         """
         old, other = self._split(name), self._split(new)
@@ -195,7 +195,8 @@ class Metastore(ABC):
         self, name: str, storage_options: Mapping[str, str] | None = None, snapshot: _native.Snapshot | None = None
     ) -> bool:
         """Updates the entry's schema, partition columns and properties from the table's newest
-        version. An entry that is newer than that, or the same, stays.
+        version. An entry that is newer than that, or the same, stays; so does one of
+        `deltaplane.spark`, which has a form of its own.
 
         Args:
             name: the table.
@@ -207,10 +208,12 @@ class Metastore(ABC):
 
         Raises:
             TableNotFoundError: there is no such entry, or its location has no table.
-            InvalidArgumentError: the name stands for something else than a Delta table.
+            InvalidArgumentError: the name is something else's than a Delta table's.
         """
         schema, table = self._split(name)
         entry = self._delta_entry(schema, table)
+        if entries.is_of_data_source(entry.parameters):
+            return False
         if snapshot is None:
             if entry.where is None:
                 raise InvalidArgumentError(f"the entry {name} of {self.uri} has no location", table=name)

@@ -7,16 +7,12 @@ finds a role's credentials: boto3's other parts aren't needed.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from deltaplane.catalogs import entry as entries
-from deltaplane.catalogs.entry import TableFacts, hive_columns
-from deltaplane.catalogs.metastore import Entry, Metastore
-from deltaplane.catalogs.options import GLUE_ENDPOINT, option, seconds_of
-from deltaplane.catalogs.table_names import join_name
 from deltaplane.exceptions import (
     ConcurrentWriteException,
     DeltaError,
@@ -27,6 +23,11 @@ from deltaplane.exceptions import (
     TableNotFoundError,
 )
 from deltaplane.io.credentials import fetch
+from deltaplane.metastores import entry as entries
+from deltaplane.metastores.entry import TableFacts, hive_columns
+from deltaplane.metastores.metastore import Entry, Metastore
+from deltaplane.metastores.options import GLUE_ENDPOINT, option, seconds_of
+from deltaplane.metastores.table_names import join_name
 
 __all__ = ["GlueCatalog"]
 
@@ -86,7 +87,9 @@ class GlueCatalog(Metastore):
         seconds = seconds_of(options, 30.0)
         # The session has the variables and shared files of AWS.
         session = botocore.session.get_session()
-        region = form[1] or option(options, "aws_region", "region", "aws_default_region", "default_region")
+        said = option(options, "aws_region", "region", "aws_default_region", "default_region")
+        # botocore reads AWS_DEFAULT_REGION only.
+        region = form[1] or said or os.environ.get("AWS_REGION")
         keys = _keys(options)
         settings = botocore.config.Config(
             connect_timeout=seconds, read_timeout=seconds, retries={"mode": "standard", "total_max_attempts": 3}
@@ -114,8 +117,8 @@ class GlueCatalog(Metastore):
         Raises:
             TableNotFoundError: there is no such database.
         """
-        found = self._pages("get_tables", "TableList", f"the schema {schema}", DatabaseName=schema)
-        return sorted(table["Name"] for table in found if entries.is_delta(table.get("Parameters", {})))
+        listed = self._pages("get_tables", "TableList", f"the schema {schema}", DatabaseName=schema)
+        return sorted(table["Name"] for table in listed if entries.is_delta(table.get("Parameters", {})))
 
     def create_schema(self, schema: str, location: str | None = None) -> None:
         """Creates a database; without a location its tables need their own.
@@ -196,12 +199,9 @@ class GlueCatalog(Metastore):
             parameters = entries.updated(entry.parameters, facts)
 
     def _same_columns(self, entry: Entry, facts: TableFacts) -> bool:
-        stored = entry.native.get("StorageDescriptor", {}).get("Columns", []), entry.native.get("PartitionKeys", [])
-        said = [[{key: column.get(key) for key in ("Name", "Type", "Comment")} for column in part] for part in stored]
-        now = hive_columns(facts.schema, facts.partition_columns)
-        return said == [
-            [{key: column.get(key) for key in ("Name", "Type", "Comment")} for column in part] for part in now
-        ]
+        storage = entry.native.get("StorageDescriptor", {})
+        stored = storage.get("Columns", []), entry.native.get("PartitionKeys", [])
+        return _comparable(*stored) == _comparable(*hive_columns(facts.schema, facts.partition_columns))
 
     def _remove(self, schema: str, table: str) -> None:
         self._ask("delete_table", f"the table {join_name(schema, table)}", DatabaseName=schema, Name=table)
@@ -231,6 +231,11 @@ class GlueCatalog(Metastore):
     def _ask(self, operation: str, about: str, **arguments: Any) -> Any:
         with _translated(self.uri, about):
             return getattr(self._client, operation)(**arguments)
+
+
+def _comparable(*parts: list[dict[str, str]]) -> list[list[tuple[str, str, str]]]:
+    """Columns and partition columns without the difference of case, which Glue may fold."""
+    return [[(c["Name"].lower(), c.get("Type", "").lower(), c.get("Comment", "")) for c in part] for part in parts]
 
 
 def _keys(options: Mapping[str, str] | None) -> dict[str, str]:

@@ -19,7 +19,18 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 
-__all__ = ["Endpoints", "Struct", "call", "strings", "text"]
+__all__ = [
+    "Endpoints",
+    "Struct",
+    "call",
+    "map_in",
+    "strings",
+    "struct_in",
+    "structs_in",
+    "text",
+    "text_in",
+    "texts_in",
+]
 
 # Thrift's numbers of types.
 BOOL, BYTE, DOUBLE, I16, I32, I64, STRING, STRUCT, MAP, SET, LIST = 2, 3, 4, 6, 8, 10, 11, 12, 13, 14, 15
@@ -45,6 +56,15 @@ _ERRORS: Mapping[str, Mapping[int, str]] = {
     "create_table": {1: "exists", 2: "invalid", 3: "meta", 4: "missing"},
     "drop_table": {1: "missing", 2: "meta"},
     "alter_table": {1: "invalid", 2: "meta"},
+}
+# The types of the results of those that have one; lists are of texts.
+_RESULTS = {
+    "get_all_databases": LIST,
+    "get_database": STRUCT,
+    "get_all_tables": LIST,
+    "get_table": STRUCT,
+    "get_table_req": STRUCT,
+    "get_table_objects_by_name_req": STRUCT,
 }
 _CLASSES = {
     "missing": TableNotFoundError,
@@ -93,6 +113,36 @@ def strings(values: Sequence[str]) -> Value:
     return LIST, (STRING, list(values))
 
 
+def texts_in(value: Any) -> list[str]:
+    """The texts of a list; other elements are left out."""
+    return [item for item in value[1] if isinstance(item, str)]
+
+
+def structs_in(struct: Struct, number: int) -> list[Struct]:
+    """The structs of a field that is a list of them; none if it is something else."""
+    kind, value = struct.get(number, (STRUCT, {}))
+    return value[1] if kind == LIST and value[0] == STRUCT else []
+
+
+def struct_in(struct: Struct, number: int) -> Struct:
+    """The struct of a field; an empty one if it is missing or something else."""
+    kind, value = struct.get(number, (STRUCT, {}))
+    return value if kind == STRUCT else {}
+
+
+def text_in(struct: Struct, number: int) -> str | None:
+    """The text of a field; None if it is missing or something else."""
+    value = struct.get(number, (STRING, None))[1]
+    return value if isinstance(value, str) else None
+
+
+def map_in(struct: Struct, number: int) -> dict[str, str]:
+    """The texts of a field that is a map; none if it is something else."""
+    kind, value = struct.get(number, (MAP, (STRING, STRING, {})))
+    items = value[2] if kind == MAP else {}
+    return {key: item for key, item in items.items() if isinstance(key, str) and isinstance(item, str)}
+
+
 def call(endpoints: Endpoints, method: str, arguments: Struct, about: str) -> Any:
     """Calls a method and returns its result, None if it has none.
 
@@ -128,20 +178,22 @@ def call(endpoints: Endpoints, method: str, arguments: Struct, about: str) -> An
                 f"the metastore {endpoints.uri} gave no answer to {method}: {_short(e)}; a server that wants SASL or TLS "
                 "looks like this too, neither of which is supported"
             ) from None
-    if 0 in result:
-        return result[0][1]
     for number, (_, raised_fields) in result.items():
-        _refuse(_ERRORS[method].get(number, "meta"), raised_fields, about, endpoints)
-    return None
+        if number:
+            _refuse(_ERRORS[method].get(number, "meta"), raised_fields, about, endpoints)
+    kind, value = result.get(0, (0, None))
+    if kind != _RESULTS.get(method, 0) or (value is not None and kind == LIST and value[0] != STRING):
+        raise StoreUnavailableError(f"the metastore {endpoints.uri} answered {method} with something else")
+    return value
 
 
 def _refuse(kind: str, raised: object, about: str, endpoints: Endpoints) -> NoReturn:
-    message = raised.get(1, (STRING, ""))[1] if isinstance(raised, dict) else ""
+    message = text_in(raised, 1) if isinstance(raised, dict) else None
     problem = {
         "missing": f"{about} doesn't exist in the metastore {endpoints.uri}",
         "exists": f"{about} exists already in the metastore {endpoints.uri}",
-        "invalid": f"the metastore {endpoints.uri} refuses {about}: {_short(message)}",
-        "meta": f"the metastore {endpoints.uri} failed for {about}: {_short(message)}",
+        "invalid": f"the metastore {endpoints.uri} refuses {about}: {_short(message or '')}",
+        "meta": f"the metastore {endpoints.uri} failed for {about}: {_short(message or '')}",
     }[kind]
     raise _CLASSES[kind](problem)
 

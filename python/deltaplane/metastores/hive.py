@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import re
 import time
 from collections.abc import Mapping
 
-from deltaplane.catalogs import entry as entries
-from deltaplane.catalogs.entry import TableFacts
-from deltaplane.catalogs.hive_wire import BOOL, I32, LIST, MAP, STRING, STRUCT, Endpoints, Struct, call, strings, text
-from deltaplane.catalogs.metastore import Entry, Metastore
-from deltaplane.catalogs.options import seconds_of
-from deltaplane.catalogs.table_names import join_name
 from deltaplane.exceptions import (
     InvalidArgumentError,
     StoreUnavailableError,
@@ -19,6 +14,29 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from deltaplane.metastores import entry as entries
+from deltaplane.metastores.entry import TableFacts
+from deltaplane.metastores.hive_wire import (
+    BOOL,
+    I32,
+    LIST,
+    MAP,
+    STRING,
+    STRUCT,
+    Endpoints,
+    Struct,
+    call,
+    map_in,
+    strings,
+    struct_in,
+    structs_in,
+    text,
+    text_in,
+    texts_in,
+)
+from deltaplane.metastores.metastore import Entry, Metastore
+from deltaplane.metastores.options import seconds_of
+from deltaplane.metastores.table_names import join_name
 
 __all__ = ["HiveMetastore"]
 
@@ -59,7 +77,7 @@ class HiveMetastore(Metastore):
 
     def schemas(self) -> list[str]:
         """The names of the databases, sorted."""
-        return sorted(call(self._endpoints, "get_all_databases", {}, "the list of schemas")[1])
+        return sorted(texts_in(call(self._endpoints, "get_all_databases", {}, "the list of schemas")))
 
     def tables(self, schema: str) -> list[str]:
         """The names of a database's Delta tables, sorted.
@@ -69,16 +87,15 @@ class HiveMetastore(Metastore):
         """
         self._schema_location(schema)
         arguments: Struct = {1: text(schema)}
-        names = sorted(call(self._endpoints, "get_all_tables", arguments, f"the schema {schema}")[1])
-        found = []
+        names = sorted(texts_in(call(self._endpoints, "get_all_tables", arguments, f"the schema {schema}")))
+        tables: list[str | None] = []
         for start in range(0, len(names), _PAGE):
             request: Struct = {1: text(schema), 2: strings(names[start : start + _PAGE])}
             method = "get_table_objects_by_name_req"
             result = call(self._endpoints, method, {1: (STRUCT, request)}, f"the schema {schema}")
-            for table in result[1][1][1]:
-                if entries.is_delta(_map(table, PARAMETERS)):
-                    found.append(table[TABLE_NAME][1])
-        return sorted(found)
+            delta = [table for table in structs_in(result, 1) if entries.is_delta(map_in(table, PARAMETERS))]
+            tables += [text_in(table, TABLE_NAME) for table in delta]
+        return sorted(name for name in tables if name is not None)
 
     def create_schema(self, schema: str, location: str | None = None) -> None:
         """Creates a database; without a location in the metastore's warehouse.
@@ -94,22 +111,37 @@ class HiveMetastore(Metastore):
 
     def _schema_location(self, schema: str) -> str | None:
         database = call(self._endpoints, "get_database", {1: text(schema)}, f"the schema {schema}")
-        location: str | None = database.get(3, (STRING, None))[1]
-        return location
+        return text_in(database, 3)
+
+    def default_location(self, name: str) -> str:
+        """Where a new table of this name is without a location of its own: below its database's.
+
+        Raises:
+            TableNotFoundError: there is no such database.
+            InvalidArgumentError: a name that Hive can't have: only ASCII letters, digits and `_`
+                are allowed.
+        """
+        for part in self._split(name):
+            if re.fullmatch(r"[A-Za-z0-9_]+", part) is None:
+                raise InvalidArgumentError(
+                    f"names in a Hive metastore have ASCII letters, digits and underscores only, unlike {part!r}",
+                    table=name,
+                )
+        return super().default_location(name)
 
     def _entry(self, schema: str, table: str) -> Entry | None:
         about = f"the table {join_name(schema, table)}"
         try:
             request: Struct = {1: text(schema), 2: text(table)}
             try:
-                native = call(self._endpoints, "get_table_req", {1: (STRUCT, request)}, about)[1][1]
+                native = struct_in(call(self._endpoints, "get_table_req", {1: (STRUCT, request)}, about), 1)
             except UnsupportedFeatureError:
                 native = call(self._endpoints, "get_table", request, about)
         except TableNotFoundError:
             return None
-        storage = _struct(native, STORAGE)
-        path = _map(_struct(storage, SERDE), SERDE_PARAMETERS).get("path")
-        return Entry(_map(native, PARAMETERS), path, storage.get(LOCATION, (STRING, None))[1], native)
+        storage = struct_in(native, STORAGE)
+        path = map_in(struct_in(storage, SERDE), SERDE_PARAMETERS).get("path")
+        return Entry(map_in(native, PARAMETERS), path, text_in(storage, LOCATION), native)
 
     def _add(self, schema: str, table: str, location: str, facts: TableFacts) -> None:
         schema_location = self._schema_location(schema) or ""
@@ -122,7 +154,7 @@ class HiveMetastore(Metastore):
             # The metastore makes the entry's directory, and may have no access to the table's store.
             # Spark's readers take the location from the SerDe's parameter.
             placeholder = f"{schema_location.rstrip('/')}/{table.lower()}{entries.PLACEHOLDER_SUFFIX}"
-            storage = {**_struct(native, STORAGE), LOCATION: text(placeholder)}
+            storage = {**struct_in(native, STORAGE), LOCATION: text(placeholder)}
             self._create(schema, table, {**native, STORAGE: (STRUCT, storage)})
 
     def _create(self, schema: str, table: str, native: Struct) -> None:
@@ -136,7 +168,7 @@ class HiveMetastore(Metastore):
         call(self._endpoints, "drop_table", {1: text(schema), 2: text(table), 3: (BOOL, False)}, about)
 
     def _rename(self, old: tuple[str, str], new: tuple[str, str], entry: Entry) -> None:
-        if entry.native.get(TABLE_TYPE, (STRING, ""))[1] != "EXTERNAL_TABLE":
+        if text_in(entry.native, TABLE_TYPE) != "EXTERNAL_TABLE":
             raise InvalidArgumentError(
                 f"{join_name(*old)} is a managed table of {self.uri}, whose directory the metastore would move while it is "
                 "used: rename it by Spark's ALTER TABLE … RENAME TO while nobody writes it",
@@ -196,13 +228,3 @@ def _user() -> str:
 
 def _texts(items: Mapping[str, str]) -> tuple[int, object]:
     return MAP, (STRING, STRING, dict(items))
-
-
-def _struct(struct: Struct, number: int) -> Struct:
-    fields: Struct = struct.get(number, (STRUCT, {}))[1]
-    return fields
-
-
-def _map(struct: Struct, number: int) -> dict[str, str]:
-    items = struct[number][1][2] if number in struct else {}
-    return {key: value for key, value in items.items() if isinstance(key, str) and isinstance(value, str)}

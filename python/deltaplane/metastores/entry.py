@@ -6,13 +6,13 @@ Pure: no I/O.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane import _native
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 
 __all__ = [
     "INPUT_FORMAT",
@@ -24,6 +24,7 @@ __all__ = [
     "TableFacts",
     "hive_columns",
     "is_delta",
+    "is_of_data_source",
     "location_of",
     "parameters",
     "same_parameters",
@@ -51,6 +52,8 @@ PLACEHOLDER_SUFFIX = "-__PLACEHOLDER__"
 _RESERVED = re.compile(r"spark\.sql\..*|EXTERNAL|table_type|comment|numFiles|totalSize|transient_lastDdlTime", re.I)
 # Parameters that follow from the log, which a refresh replaces.
 _FROM_LOG = re.compile(r"spark\.sql\.sources\.schema($|\.)|delta\.|comment$")
+_SCHEMA_PART = re.compile(r"spark\.sql\.sources\.schema\.part\.(\d{1,6})", re.ASCII)
+_SCHEMA_KEY = re.compile(r"spark\.sql\.sources\.schema(\.numParts|\.part\.\d{1,6})?", re.ASCII)
 # The names of Spark's types in Hive.
 _HIVE_TYPES = {
     "long": "bigint",
@@ -114,14 +117,24 @@ def updated(old: Mapping[str, str], facts: TableFacts, known: Mapping[str, str] 
     """The entry's parameters for a newer version: what follows from the log is replaced, other
     parameters stay. `known` are the properties of the version that the entry was written for."""
     gone = {key for key in known or () if not _RESERVED.fullmatch(key)}
-    kept = {key: value for key, value in old.items() if not _FROM_LOG.match(key) and key not in gone}
-    return {**kept, **parameters(facts)}
+    others = {key: value for key, value in old.items() if not _FROM_LOG.match(key) and key not in gone}
+    return {**others, **parameters(facts)}
 
 
 def same_parameters(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Whether two entries differ in nothing but the number and time of their version."""
-    numbers = {VERSION, TIMESTAMP}
-    return {k: v for k, v in old.items() if k not in numbers} == {k: v for k, v in new.items() if k not in numbers}
+    """Whether two entries differ in nothing but the number and time of their version, and the order
+    of members in the schema's text."""
+    return _comparable(old) == _comparable(new)
+
+
+def _comparable(entry: Mapping[str, str]) -> tuple[dict[str, str], _native.TableSchema | str]:
+    others = {k: v for k, v in entry.items() if k not in (VERSION, TIMESTAMP) and _SCHEMA_KEY.fullmatch(k) is None}
+    parts = sorted((int(m[1]), v) for k, v in entry.items() if (m := _SCHEMA_PART.fullmatch(k)))
+    schema = entry.get(SCHEMA) or "".join(part for _, part in parts)
+    try:
+        return others, _native.TableSchema(schema)
+    except DeltaError:
+        return others, schema
 
 
 def version_in(entry: Mapping[str, str]) -> int | None:
@@ -131,13 +144,20 @@ def version_in(entry: Mapping[str, str]) -> int | None:
 
 
 def is_delta(entry: Mapping[str, str]) -> bool:
-    """Whether an entry's parameters say that the table is a Delta table: Spark's provider, or the
-    table type that Athena and Glue's crawlers write.
+    """Whether an entry's parameters say that the table is a Delta table: Spark's provider, which is
+    `deltaplane` for tables of `deltaplane.spark`, or the table type that Athena and Glue's crawlers
+    write.
 
     >>> is_delta({"spark.sql.sources.provider": "DELTA"}), is_delta({"table_type": "ICEBERG"}), is_delta({})
     (True, False, False)
     """
-    return any(entry.get(key, "").lower() == "delta" for key in (PROVIDER, "table_type"))
+    return entry.get("table_type", "").lower() == "delta" or entry.get(PROVIDER, "").lower() in ("delta", "deltaplane")
+
+
+def is_of_data_source(entry: Mapping[str, str]) -> bool:
+    """Whether Spark reads the table by the data source `deltaplane`, whose entries
+    `deltaplane.spark` keeps in its own form."""
+    return entry.get(PROVIDER, "").lower() == "deltaplane"
 
 
 def location_of(path: str | None, location: str | None) -> str | None:
@@ -182,7 +202,7 @@ def hive_columns(schema: str, partition_columns: Sequence[str]) -> tuple[list[di
     ([{'Name': 'id', 'Type': 'bigint'}], [])
     """
     columns, partitions = [], {}
-    for item in json.loads(schema)["fields"]:
+    for item in _native.TableSchema(schema).to_value()["fields"]:
         column = {"Name": item["name"], "Type": _hive_type(item["type"])}
         comment = item.get("metadata", {}).get("comment")
         if isinstance(comment, str) and comment:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from deltaplane.exceptions import InvalidArgumentError
 
-__all__ = ["CATALOG", "of_store", "option", "seconds_of"]
+__all__ = ["CATALOG", "GLUE_ENDPOINT", "TIMEOUT", "is_of_metastore", "of_store", "option", "seconds_of"]
 
 CATALOG = "catalog"
 TIMEOUT = "catalog_timeout"
@@ -28,6 +28,13 @@ def of_store(options: Mapping[str, str] | None) -> dict[str, str] | None:
     {'AWS_REGION': 'eu-north-1'}
     """
     return {key: value for key, value in (options or {}).items() if key.lower() not in _OF_CATALOGS} or None
+
+
+def is_of_metastore(options: Mapping[str, str] | None) -> bool:
+    """Whether the options name a metastore as the catalog, which a table at a location doesn't
+    use."""
+    said = option(options, CATALOG)
+    return said is not None and said.lower().startswith(("thrift://", "glue://"))
 
 
 def seconds_of(options: Mapping[str, str] | None, default: float) -> float:

@@ -1,1 +1,0 @@
-"""Catalogs: names for tables instead of locations."""
