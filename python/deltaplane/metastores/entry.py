@@ -1,5 +1,5 @@
-"""What a catalog of Hive's kind stores of a Delta table, as Spark and delta-spark write and read it:
-parameters, the parts of a long schema, the placeholder column, and where the location is.
+"""What a catalog of Hive's kind stores of a Delta table, as Spark and delta-spark write and read
+it: parameters, the parts of a long schema, the placeholder column, and where the location is.
 
 Pure: no I/O.
 """

@@ -120,14 +120,28 @@ class GlueCatalog(Metastore):
         listed = self._pages("get_tables", "TableList", f"the schema {schema}", DatabaseName=schema)
         return sorted(table["Name"] for table in listed if entries.is_delta(table.get("Parameters", {})))
 
-    def create_schema(self, schema: str, location: str | None = None) -> None:
+    def create_schema(self, schema: str, location: str | None = None, comment: str | None = None) -> None:
         """Creates a database; without a location its tables need their own.
 
         Raises:
             TableAlreadyExistsError: the database exists.
         """
         where = {} if location is None else {"LocationUri": entries.stored_location(location)}
-        self._ask("create_database", f"the schema {schema}", DatabaseInput={"Name": schema, **where})
+        said = {"Description": comment} if comment else {}
+        self._ask("create_database", f"the schema {schema}", DatabaseInput={"Name": schema, **where, **said})
+
+    def drop_schema(self, schema: str, force: bool = False) -> None:
+        """Drops a database, with `force` also all tables in it. Files stay.
+
+        Raises:
+            TableNotFoundError: there is no such database.
+            InvalidArgumentError: the database isn't empty.
+        """
+        listed = self._pages("get_tables", "TableList", f"the schema {schema}", DatabaseName=schema)
+        # Glue itself deletes the tables too.
+        if not force and next(listed, None) is not None:
+            raise InvalidArgumentError(f"the schema {schema} of {self.uri} isn't empty")
+        self._ask("delete_database", f"the schema {schema}", Name=schema)
 
     def _schema_location(self, schema: str) -> str | None:
         database = self._ask("get_database", f"the schema {schema}", Name=schema)["Database"]
@@ -142,7 +156,7 @@ class GlueCatalog(Metastore):
             return None
         storage = native.get("StorageDescriptor", {})
         path = storage.get("SerdeInfo", {}).get("Parameters", {}).get("path")
-        return Entry(native.get("Parameters", {}), path, storage.get("Location"), native)
+        return Entry(native.get("Parameters", {}), path, storage.get("Location"), native.get("TableType"), native)
 
     def _add(self, schema: str, table: str, location: str, facts: TableFacts) -> None:
         columns, partitions = hive_columns(facts.schema, facts.partition_columns)

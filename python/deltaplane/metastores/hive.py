@@ -97,17 +97,29 @@ class HiveMetastore(Metastore):
             tables += [text_in(table, TABLE_NAME) for table in delta]
         return sorted(name for name in tables if name is not None)
 
-    def create_schema(self, schema: str, location: str | None = None) -> None:
+    def create_schema(self, schema: str, location: str | None = None, comment: str | None = None) -> None:
         """Creates a database; without a location in the metastore's warehouse.
 
         Raises:
             TableAlreadyExistsError: the database exists.
             InvalidArgumentError: a name that Hive can't have.
         """
-        database: Struct = {1: text(schema), 2: text(""), 4: (MAP, (STRING, STRING, {}))}
+        database: Struct = {1: text(schema), 2: text(comment or ""), 4: (MAP, (STRING, STRING, {}))}
         if location is not None:
             database[3] = text(entries.stored_location(location))
         call(self._endpoints, "create_database", {1: (STRUCT, database)}, f"the schema {schema}")
+
+    def drop_schema(self, schema: str, force: bool = False) -> None:
+        """Drops a database, with `force` also all tables and views in it. Files stay.
+
+        Raises:
+            TableNotFoundError: there is no such database.
+            InvalidArgumentError: the database isn't empty.
+        """
+        # The metastore answers with a NullPointerException for a missing one.
+        self._schema_location(schema)
+        arguments: Struct = {1: text(schema), 2: (BOOL, False), 3: (BOOL, force)}
+        call(self._endpoints, "drop_database", arguments, f"the schema {schema}")
 
     def _schema_location(self, schema: str) -> str | None:
         database = call(self._endpoints, "get_database", {1: text(schema)}, f"the schema {schema}")
@@ -141,7 +153,7 @@ class HiveMetastore(Metastore):
             return None
         storage = struct_in(native, STORAGE)
         path = map_in(struct_in(storage, SERDE), SERDE_PARAMETERS).get("path")
-        return Entry(map_in(native, PARAMETERS), path, text_in(storage, LOCATION), native)
+        return Entry(map_in(native, PARAMETERS), path, text_in(storage, LOCATION), text_in(native, TABLE_TYPE), native)
 
     def _add(self, schema: str, table: str, location: str, facts: TableFacts) -> None:
         schema_location = self._schema_location(schema) or ""
@@ -151,8 +163,8 @@ class HiveMetastore(Metastore):
         except StoreUnavailableError:
             if not schema_location or location.startswith("file:"):
                 raise
-            # The metastore makes the entry's directory, and may have no access to the table's store.
-            # Spark's readers take the location from the SerDe's parameter.
+            # The metastore makes the entry's directory, and may have no access to the table's
+            # store. Spark's readers take the location from the SerDe's parameter.
             placeholder = f"{schema_location.rstrip('/')}/{table.lower()}{entries.PLACEHOLDER_SUFFIX}"
             storage = {**struct_in(native, STORAGE), LOCATION: text(placeholder)}
             self._create(schema, table, {**native, STORAGE: (STRUCT, storage)})
@@ -168,7 +180,7 @@ class HiveMetastore(Metastore):
         call(self._endpoints, "drop_table", {1: text(schema), 2: text(table), 3: (BOOL, False)}, about)
 
     def _rename(self, old: tuple[str, str], new: tuple[str, str], entry: Entry) -> None:
-        if text_in(entry.native, TABLE_TYPE) != "EXTERNAL_TABLE":
+        if entry.table_type != "EXTERNAL_TABLE":
             raise InvalidArgumentError(
                 f"{join_name(*old)} is a managed table of {self.uri}, whose directory the metastore would move while it is "
                 "used: rename it by Spark's ALTER TABLE … RENAME TO while nobody writes it",

@@ -49,6 +49,7 @@ _ERRORS: Mapping[str, Mapping[int, str]] = {
     "get_all_databases": {1: "meta"},
     "get_database": {1: "missing", 2: "meta"},
     "create_database": {1: "exists", 2: "invalid", 3: "meta"},
+    "drop_database": {1: "missing", 2: "invalid", 3: "meta"},
     "get_all_tables": {1: "meta"},
     "get_table": {1: "meta", 2: "missing"},
     "get_table_req": {1: "meta", 2: "missing"},

@@ -1,5 +1,5 @@
-"""What the catalogs of Hive's kind have in common: names of tables, which are at locations, and entries that
-follow the tables' logs.
+"""What the catalogs of Hive's kind have in common: names of tables, which are at locations, and
+entries that follow the tables' logs.
 
 The log decides what a table is; an entry may be older. Knows no wire.
 """
@@ -15,6 +15,7 @@ from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from deltaplane.metastores import entry as entries
 from deltaplane.metastores.entry import TableFacts
+from deltaplane.metastores.options import of_store
 from deltaplane.metastores.table_names import join_name, split_name
 
 __all__ = ["Entry", "Metastore", "facts_of", "without_version"]
@@ -27,6 +28,7 @@ class Entry:
     parameters: Mapping[str, str]
     path: str | None
     location: str | None
+    table_type: str | None
     native: Any
 
     @property
@@ -59,11 +61,20 @@ class Metastore(ABC):
         """
 
     @abstractmethod
-    def create_schema(self, schema: str, location: str | None = None) -> None:
+    def create_schema(self, schema: str, location: str | None = None, comment: str | None = None) -> None:
         """Creates a schema; without a location the catalog chooses one, or has none.
 
         Raises:
             TableAlreadyExistsError: the schema exists.
+        """
+
+    @abstractmethod
+    def drop_schema(self, schema: str, force: bool = False) -> None:
+        """Drops a schema, with `force` also all entries in it, of any format. Files stay.
+
+        Raises:
+            TableNotFoundError: there is no such schema.
+            InvalidArgumentError: the schema isn't empty.
         """
 
     @abstractmethod
@@ -103,6 +114,14 @@ class Metastore(ABC):
             TableNotFoundError: there is no such schema.
         """
 
+    def has_schema(self, schema: str) -> bool:
+        """Whether there is a schema of this name."""
+        try:
+            self._schema_location(schema)
+        except TableNotFoundError:
+            return False
+        return True
+
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def exists(self, name: str) -> bool:
@@ -140,6 +159,26 @@ class Metastore(ABC):
                 f"the name {table!r} is no directory's: create the table with a location of its own"
             )
         return f"{where}/{table.lower()}"
+
+    def info(self, name: str) -> dict[str, Any]:
+        """What the entry of a name says: `full_name`, `table_type`, `format`, `location` and
+        `properties`. The entry may be of any format, and older than the table.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+        schema, table = self._split(name)
+        entry = self._entry(schema, table)
+        if entry is None:
+            raise TableNotFoundError(f"there is no table {name} in {self.uri}", table=name)
+        said = entry.parameters.get(entries.PROVIDER) or entry.parameters.get("table_type")
+        return {
+            "full_name": join_name(schema, table),
+            "table_type": entry.table_type,
+            "format": "delta" if entries.is_delta(entry.parameters) else said and said.lower(),
+            "location": entry.where,
+            "properties": dict(entry.parameters),
+        }
 
     def create(
         self,
@@ -217,7 +256,7 @@ class Metastore(ABC):
         if snapshot is None:
             if entry.where is None:
                 raise InvalidArgumentError(f"the entry {name} of {self.uri} has no location", table=name)
-            snapshot = _native.Snapshot.open(entry.where, storage_options)
+            snapshot = _native.Snapshot.open(entry.where, of_store(storage_options))
         facts = facts_of(snapshot)
         written = entries.version_in(entry.parameters)
         if written is not None and facts.version is not None and written > facts.version:

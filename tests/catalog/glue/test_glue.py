@@ -81,6 +81,18 @@ def test_every_method(lake: Lake) -> None:
             call(name)
 
 
+def test_a_schema_is_dropped_when_it_is_empty(lake: Lake) -> None:
+    lake.catalog.create(f"{lake.schema}.t", f"{lake.root}/t", COLUMNS)
+    assert lake.catalog.info(f"{lake.schema}.t")["location"] == f"{lake.root}/t"
+    with pytest.raises(InvalidArgumentError, match="isn't empty"):
+        lake.catalog.drop_schema(lake.schema)
+    assert lake.catalog.tables(lake.schema) == ["t"]
+    lake.catalog.drop_schema(lake.schema, force=True)
+    assert not lake.catalog.has_schema(lake.schema)
+    with pytest.raises(TableNotFoundError):
+        lake.catalog.drop_schema(lake.schema)
+
+
 def test_an_entry_is_what_other_engines_read(lake: Lake) -> None:
     """Athena: the provider, the SerDe's path, an external table, columns with Hive's types. Trino:
     the provider and the path. Spark: the provider and its own form of the schema."""

@@ -26,6 +26,8 @@ def hive_metastore(scratch: Path) -> Iterator[str]:
         "hive.metastore.schema.verification": "false",
         "hive.metastore.warehouse.dir": str(scratch / "warehouse"),
         "hive.async.log.enabled": "false",
+        # PySpark ships no pool for the connections by which a dropped database's locks are removed.
+        "datanucleus.connectionPoolingType": "none",
     }
 
     def command(port: int) -> list[str]:

@@ -25,6 +25,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
 )
 from deltaplane.metastores.entry import TableFacts
+from deltaplane.metastores.front import Front
 from deltaplane.metastores.hive import HiveMetastore
 
 COLUMNS = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
@@ -86,6 +87,62 @@ def test_a_rename_to_a_taken_name_or_into_no_schema_changes_nothing(
     with pytest.raises(TableNotFoundError, match="nowhere"):
         hive.rename(f"{schema}.a", "nowhere.a")
     assert hive.tables(schema) == ["a", "b"]
+
+
+def test_a_schema_is_dropped_when_it_is_empty(hive: HiveMetastore, schema: str, tmp_path: Path) -> None:
+    table_at(tmp_path / "t")
+    hive.create(f"{schema}.t", str(tmp_path / "t"), COLUMNS)
+    with pytest.raises(InvalidArgumentError, match="not empty"):
+        hive.drop_schema(schema)
+    assert hive.tables(schema) == ["t"]
+    hive.drop_schema(schema, force=True)
+    assert not hive.has_schema(schema)
+    assert DeltaTable(str(tmp_path / "t")).version() == 0
+    with pytest.raises(TableNotFoundError):
+        hive.drop_schema(schema)
+
+
+def test_what_an_entry_says(hive: HiveMetastore, schema: str, tmp_path: Path) -> None:
+    hive.create(f"{schema}.t", str(tmp_path / "t"), COLUMNS, (), {"mine": "1"})
+    info = hive.info(f"{schema}.t")
+    assert info["properties"].pop("mine") == "1"
+    assert {key: info[key] for key in ("full_name", "table_type", "format", "location")} == {
+        "full_name": f"{schema}.t",
+        "table_type": "EXTERNAL_TABLE",
+        "format": "delta",
+        "location": str(tmp_path / "t"),
+    }
+    with pytest.raises(TableNotFoundError):
+        hive.info(f"{schema}.u")
+
+
+def test_the_face_of_a_metastore_to_catalog(hive: HiveMetastore, schema: str, tmp_path: Path) -> None:
+    front = Front("hive", hive, {"catalog_timeout": "20s"})
+    assert front.describe() == hive.uri
+    assert schema in front.schemas()
+    front.create_schema(f"{schema}_more", "another", str(tmp_path / "more"))
+    table = table_at(tmp_path / "t", description="numbers")
+    front.register(f"{schema}.t", table)
+    assert front.tables(schema) == [f"{schema}.t"]
+    assert front.info(f"{schema}.t")["properties"]["comment"] == "numbers"
+    assert [front.exists(name) for name in (schema, f"{schema}.t", f"{schema}.u", "nowhere")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    opened = DeltaTable(front.location(f"{schema}.t"), storage_options=front.options(f"{schema}.t"))
+    assert opened.to_pyarrow_table().num_rows == 2
+    table.alter.set_table_properties({"mine": "1"})
+    front.rename(f"{schema}.t", "u")
+    assert front.tables(schema) == [f"{schema}.u"]
+    front.refresh(f"{schema}.u")
+    assert front.info(f"{schema}.u")["properties"]["mine"] == "1"
+    front.drop(f"{schema}.u", False)
+    front.drop(f"{schema}_more", False)
+    assert not front.exists(f"{schema}_more")
+    with pytest.raises(InvalidArgumentError, match="no catalogs within it"):
+        front.schemas("main")
 
 
 def test_schemas_that_are_missing_or_taken(hive: HiveMetastore, schema: str, tmp_path: Path) -> None:

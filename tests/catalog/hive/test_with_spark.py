@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
-def spark(hive_spark: Callable[[], DeltaSpark]) -> Iterator[DeltaSpark]:
+def spark(hive_spark: Callable[[], DeltaSpark]) -> DeltaSpark:
     """delta-spark with the metastore, which writes schemas into it if a test asks for it."""
-    yield hive_spark()
+    return hive_spark()
 
 
 def read(name: str, options: dict[str, str]) -> list[dict[str, object]]:
