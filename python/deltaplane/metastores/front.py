@@ -1,5 +1,5 @@
-"""A metastore as `deltaplane.Catalog` uses its catalogs: full names, and the locations and options by
-which tables are opened.
+"""A metastore as `deltaplane.Catalog` uses its catalogs: full names, and the locations and options
+by which tables are opened.
 
 Knows no catalog in particular.
 """

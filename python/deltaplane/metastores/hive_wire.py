@@ -7,6 +7,7 @@ A struct that is read and sent again keeps the fields of newer servers. Knows no
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -208,22 +209,21 @@ def _connection(endpoints: Endpoints) -> Iterator[Any]:
     """A connection for one call: a kept one could be cut by a proxy, or be shared by a fork."""
     from thrift.protocol.TBinaryProtocol import TBinaryProtocol
     from thrift.transport.TSocket import TSocket
-    from thrift.transport.TTransport import TBufferedTransport, TTransportException
+    from thrift.transport.TTransport import TBufferedTransport
 
     reasons = []
     for host, port in endpoints.addresses:
-        socket = TSocket(host, port)
-        socket.setTimeout(endpoints.seconds * 1000)
-        transport = TBufferedTransport(socket)
         try:
-            transport.open()
-        except (TTransportException, OSError) as e:
+            # Opened here, because TSocket logs an address that is away as an error.
+            connected = socket.create_connection((host, port), endpoints.seconds)
+        except OSError as e:
             reasons.append(f"thrift://{host}:{port}: {_short(e)}")
             continue
-        try:
+        with connected:
+            handle = TSocket(host, port)
+            handle.setHandle(connected)
+            transport = TBufferedTransport(handle)
             yield TBinaryProtocol(transport, string_length_limit=_STRING_BYTES, container_length_limit=_ELEMENTS)
-        finally:
-            transport.close()
         return
     raise StoreUnavailableError(f"no Hive metastore answers ({'; '.join(reasons)})")
 
