@@ -32,15 +32,15 @@ class DeltaSparkError(Exception):
 
 
 class DeltaSpark:
-    """delta-spark in a separate process."""
+    """delta-spark in a separate process. `settings` are added to the session's."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, settings: Mapping[str, str] | None = None) -> None:
         self._scratch = scratch
         self._log = scratch / "log"
         self._files = 0
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         command = [sys.executable, str(Path(__file__).with_name("spark_worker.py"))]
-        command += [",".join(map(str, delta_jars())), str(scratch)]
+        command += [",".join(map(str, delta_jars())), str(scratch), json.dumps(dict(settings or {}))]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 command,

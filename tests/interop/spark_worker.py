@@ -45,11 +45,11 @@ class Worker:
     """The commands: each public method is one, its keyword arguments are the JSON's other
     members."""
 
-    def __init__(self, jars: str, scratch: str) -> None:
+    def __init__(self, jars: str, scratch: str, settings: str) -> None:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master("local[2]").appName("interop").config("spark.jars", jars)
-        for key, value in SETTINGS.items():
+        for key, value in {**SETTINGS, **json.loads(settings)}.items():
             builder = builder.config(key, value)
         self.spark = builder.config("spark.sql.warehouse.dir", f"{scratch}/warehouse").getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
@@ -171,8 +171,8 @@ def _answer(commands: dict[str, Callable[..., Any]], line: str) -> dict[str, Any
         return {"error": f"{type(e).__name__}: {e}", "trace": traceback.format_exc()[-4000:]}
 
 
-def _serve(answers: IO[str], jars: str, scratch: str) -> None:
-    worker = Worker(jars, scratch)
+def _serve(answers: IO[str], jars: str, scratch: str, settings: str) -> None:
+    worker = Worker(jars, scratch, settings)
     commands = {n: getattr(worker, n) for n in vars(Worker) if not n.startswith("_")}
     print(json.dumps({"result": "ready"}), file=answers, flush=True)
     for line in sys.stdin:

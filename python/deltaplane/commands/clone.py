@@ -10,6 +10,7 @@ from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.io import records
+from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import commit_request
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def clone(
     `copies` may copy files by other means: it receives their paths in the source and in the clone,
     and returns their sizes if it copied them."""
     request = _request(what, commit)
-    return _native.clone_table(source, *target, request, telling(progress), copies).metrics
+    done = _native.clone_table(source, *target, request, telling(progress), copies)
+    if not what.dry_run:
+        keep_in_step(target[0])
+    return done.metrics
 
 
 def clone_parquet(
@@ -68,6 +72,8 @@ def clone_parquet(
     finally:
         store = _native.RawStore.open(location, None)
         store.delete_all([path for path, *_ in store.list_all("")])
+    if not what.dry_run:
+        keep_in_step(target[0])
     return done.metrics
 
 

@@ -20,6 +20,7 @@ from deltaplane.compat import Protocol
 from deltaplane.exceptions import DeltaError
 from deltaplane.io import records
 from deltaplane.io.arrow import KeptErrors
+from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,
@@ -212,6 +213,7 @@ class Rewriting:
             return known
         with self.phase("commit"):
             done = {**known, "version": self.native.commit(texts)}
+        keep_in_step(self.location)
         self._target.committed()
         return done
 

@@ -26,7 +26,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_rows
+from deltaplane.write.api import OpenTable, WriteResult, commit_files, opened_address, write_rows
 from deltaplane.write.intent import WriteIntent
 from deltaplane.write.refresh import refresh_after_commit
 
@@ -126,9 +126,7 @@ def copy_into(
     CopyResult(version=None, num_affected_rows=0, num_inserted_rows=0, num_loaded_files=0, num_skipped_files=1)
     """
     table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
-    location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
-    known = table.storage_options if table is not None else None
-    options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
+    location, options = opened_address(table_or_uri, storage_options)
     asked = _flags(copy_options or {})
     if file_format.lower() not in FORMATS:
         raise InvalidArgumentError(f"file_format is {', '.join(FORMATS)}, not {file_format!r}")

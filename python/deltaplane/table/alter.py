@@ -21,6 +21,7 @@ from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidA
 from deltaplane.expr.program import violations
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan
+from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable
@@ -795,6 +796,7 @@ class TableAlterer:
         arguments = {**arguments, **prepare()}
         done = self._run(records.AlterRequest({"change": change, **arguments}, commit=commit))
         version = done.version
+        keep_in_step(self._table.location)
         if version is None:
             # Another writer made the change meanwhile.
             refresh_after_commit(self._table.update_incremental)

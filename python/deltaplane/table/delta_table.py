@@ -18,7 +18,8 @@ from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.row_filter import row_filter, scan_filter
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
-from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
+from deltaplane.io.storage_options import StorageOptions, version_arguments
+from deltaplane.metastores.named import keep_in_step, table_address
 from deltaplane.table.follow import Followed
 from deltaplane.table.maintenance import TableCare
 from deltaplane.table.optimize import LayoutCommands
@@ -68,7 +69,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
-        table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`).
+        table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`), or a name in a
+            catalog (`hive://schema.table`, `glue://schema.table`, docs/catalogs-hive-glue.md).
         version: a version number, or a timestamp (ISO 8601 text or datetime, UTC unless it has a
             zone), which means the newest version at that time. None means the newest version.
         storage_options: access to the store; keys as in deltalake and object_store, and
@@ -104,8 +106,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         log_buffer_size: int | None = None,
         skip_stats: bool = False,
     ) -> None:
-        self._location = location_text(table_uri)
-        self._options = storage_options_text(storage_options)
+        self._location, self._options = table_address(table_uri, storage_options)
         self._snapshot = self._open(version)
 
     def _open(self, version: VersionLike | None) -> _native.Snapshot:
@@ -121,7 +122,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     @property
     def location(self) -> str:
-        """The location as the caller passed it."""
+        """The location as the caller passed it; of a name, the one in the catalog."""
         return self._location
 
     @property
@@ -137,7 +138,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         False
         """
         try:
-            return _native.is_table(location_text(table_uri), storage_options_text(storage_options))
+            return _native.is_table(*table_address(table_uri, storage_options))
         except TableNotFoundError:
             return False
 
@@ -177,7 +178,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> DeltaTable.create("memory://doc-create/t", pa.schema({"id": pa.int64()})).version()
         0
         """
-        location, options = location_text(table_uri), storage_options_text(storage_options)
+        location, options = table_address(table_uri, storage_options, creates=True)
         from deltaplane.write.intent import WriteIntent
 
         intent = WriteIntent(
@@ -197,6 +198,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         if mode != "append":
             _plan(location, options, schema, request)
         _native.create_table(location, options, schema, request)
+        keep_in_step(location)
         return cls(location, storage_options=options)
 
     @classmethod
@@ -223,7 +225,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.write.intent import WriteIntent
 
-        location, options = location_text(table_uri), storage_options_text(storage_options)
+        location, options = table_address(table_uri, storage_options, creates=True)
         intent = WriteIntent(
             mode=mode,
             partition_by=partition_by,
@@ -290,8 +292,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> [entry["version"] for entry in DeltaTable.history_of("memory://doc-history/t", 2)]
         [2, 1]
         """
-        options = storage_options_text(storage_options)
-        return _entries(_native.log_history(location_text(table_uri), options, _commits(limit)))
+        location, options = table_address(table_uri, storage_options)
+        return _entries(_native.log_history(location, options, _commits(limit)))
 
     def detail(self) -> pa.Table:
         """Describes this version in one row with the columns of delta-spark's `DESCRIBE DETAIL`:

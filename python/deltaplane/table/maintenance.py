@@ -10,7 +10,8 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
-from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.io.storage_options import StorageOptions
+from deltaplane.metastores.named import keep_in_step, table_address
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,6 +31,7 @@ class TableCare:
     commits."""
 
     _snapshot: _native.Snapshot
+    _location: str
     _options: dict[str, str] | None
 
     def vacuum(
@@ -178,6 +180,7 @@ class TableCare:
             progress=progress,
         )
         if done["version"] is not None:
+            keep_in_step(self._location)
             self._snapshot = self._snapshot.update()
         metrics: dict[str, Any] = done["metrics"]
         return metrics
@@ -335,10 +338,12 @@ class TableCare:
         from deltaplane.commands.clone import Clone, clone
         from deltaplane.properties import commit_request
 
-        options = self._options if storage_options is None else storage_options_text(storage_options)
+        location, options = table_address(
+            target, self._options if storage_options is None else storage_options, creates=True
+        )
         what = Clone(shallow, replace, properties or {}, dry_run)
         commit = commit_request(commit_properties, post_commithook_properties)
-        return clone(self._snapshot, (location_text(target), options), what, commit, progress)
+        return clone(self._snapshot, (location, options), what, commit, progress)
 
     @overload
     def diff(self, from_version: int, to_version: int | None = None, keys: None = None) -> pa.Table: ...

@@ -16,7 +16,8 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.arrow import as_reader, in_table_types, reads_again
-from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.io.storage_options import StorageOptions
+from deltaplane.metastores.named import keep_in_step, table_address
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
 from deltaplane.write.intent import WriteIntent, WriteOptions
 from deltaplane.write.refresh import refresh_after_commit
@@ -36,6 +37,7 @@ __all__ = [
     "about_partitions",
     "command_result",
     "commit_files",
+    "opened_address",
     "rehearse_files",
     "rehearse_skipped",
     "write_deltalake",
@@ -76,6 +78,20 @@ class OpenTable(Protocol):
 
     def move_to_own_commit(self, version: int) -> None:
         """Moves to a version that this process committed."""
+
+
+def opened_address(
+    table_or_uri: TableUri | OpenTable, storage_options: StorageOptions | None, *, creates: bool = False
+) -> tuple[str, dict[str, str] | None]:
+    """The location of a table, and the options of its store: an open table's own, and those of the
+    call. `creates` and the errors are those of `table_address`."""
+    if not isinstance(table_or_uri, OpenTable):
+        location, options = table_address(table_or_uri, storage_options, creates=creates)
+        return location, options or None
+    location, options = table_address(
+        table_or_uri.location, {**(table_or_uri.storage_options or {}), **(storage_options or {})}
+    )
+    return location, options or None
 
 
 @overload
@@ -176,7 +192,7 @@ def write_deltalake(
     deltaplane.exceptions.InvalidArgumentError: ...
     """
     table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
-    location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
+    location, options = opened_address(table_or_uri, storage_options, creates=True)
     intent = WriteIntent(
         mode=mode,
         partition_by=partition_by,
@@ -199,8 +215,6 @@ def write_deltalake(
         post_commithook_properties=post_commithook_properties,
         dry_run=dry_run,
     )
-    known = table.storage_options if table is not None else None
-    options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
     result = _replaced(location, options, data, intent)
     if result is None:
         result = _written(location, options, data, intent)
@@ -378,6 +392,7 @@ def commit_files(
     if committed is None:
         _native.discard_files(location, options, adds)
         return WriteResult(version=None, skipped="exists")
+    keep_in_step(location)
     if committed.has_follow_up:
         from deltaplane.commands.optimize import after_commit
 

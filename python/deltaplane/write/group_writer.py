@@ -34,9 +34,9 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.io.arrow import as_reader, reads_again
-from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.io.storage_options import StorageOptions
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-from deltaplane.write.api import OpenTable, WriteResult, write_rows
+from deltaplane.write.api import OpenTable, WriteResult, opened_address, write_rows
 from deltaplane.write.intent import WriteIntent
 from deltaplane.write.leader_batcher import LeaderBatcher
 
@@ -203,9 +203,7 @@ class GroupWriter:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        self._location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
-        known = table_or_uri.storage_options if isinstance(table_or_uri, OpenTable) else None
-        self._options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
+        self._location, self._options = opened_address(table_or_uri, storage_options)
         if commit_properties is not None and commit_properties.app_transactions:
             raise InvalidArgumentError("app_transactions belong to single appends: give each append its own txn")
         intent = WriteIntent(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.io.storage_options import StorageOptions
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
-from deltaplane.write.api import OpenTable, WriteResult, write_deltalake
+from deltaplane.write.api import OpenTable, WriteResult, opened_address, write_deltalake
 
 if TYPE_CHECKING:
     from deltaplane.io.storage_options import TableUri
@@ -58,9 +58,7 @@ class OnceWriter:
         merge_schema: bool = False,
         writer_properties: WriterProperties | None = None,
     ) -> None:
-        self._location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
-        known = table_or_uri.storage_options if isinstance(table_or_uri, OpenTable) else None
-        self._options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
+        self._location, self._options = opened_address(table_or_uri, storage_options, creates=True)
         self._partition_by = partition_by
         self._configuration = configuration
         self._merge_schema = merge_schema
