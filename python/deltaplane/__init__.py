@@ -15,6 +15,7 @@ from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     from deltaplane.commands.dry_run import DryRun
+    from deltaplane.commands.erasure import ErasureReport, prove_erased
     from deltaplane.commands.plan_explanation import PlanExplanation
     from deltaplane.copying import CopyResult, copy_into
     from deltaplane.io.log_store import LogStore, StoredObject, register_log_store
@@ -48,6 +49,7 @@ __all__ = [
     "DeltaError",
     "DeltaTable",
     "DryRun",
+    "ErasureReport",
     "Field",
     "GroupWriter",
     "LogStore",
@@ -69,6 +71,7 @@ __all__ = [
     "__version__",
     "convert_to_deltalake",
     "copy_into",
+    "prove_erased",
     "register_log_store",
     "sql",
     "write_deltalake",
@@ -83,6 +86,7 @@ _LATER = {
     "CopyResult": "copying",
     "DataType": "schema",
     "DryRun": "commands.dry_run",
+    "ErasureReport": "commands.erasure",
     "Field": "schema",
     "GroupWriter": "write.group_writer",
     "LogStore": "io.log_store",
@@ -103,6 +107,7 @@ _LATER = {
     "WriterProperties": "properties",
     "convert_to_deltalake": "write.convert",
     "copy_into": "copying",
+    "prove_erased": "commands.erasure",
     "register_log_store": "io.log_store",
     "sql": "statements",
     "write_deltalake": "write.api",

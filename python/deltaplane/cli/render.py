@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from deltaplane.advisor.advice import AdviceReport, MaintenanceReport
     from deltaplane.commands.dry_run import DryRun
+    from deltaplane.commands.erasure import ErasureReport
     from deltaplane.compat import Compatibility
     from deltaplane.report import HealthReport
     from deltaplane.schema import Schema
@@ -46,6 +47,7 @@ __all__ = [
     "compat",
     "counts",
     "dry_run",
+    "erasure",
     "facts",
     "files",
     "findings",
@@ -345,6 +347,19 @@ def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> N
         for field in columns.fields
     ]
     _table(("column", "type", "null", ""), rows)
+
+
+def erasure(result: ErasureReport, *, as_json: bool) -> None:
+    """Prints where erased values still stand."""
+    if as_json:
+        print_json(result.to_dict())
+        return
+    if result.is_erased:
+        Console().print(Text(f"nothing found in {result.objects:,} objects"))
+        return
+    traces = [(t.place, t.path, t.what, _moment(t.until_ms), t.next) for t in result.traces]
+    _table(("place", "path", "what", "from", "ended by"), traces)
+    names("not searched", result.not_searched)
 
 
 def rows(table: pa.Table, *, as_json: bool, more: bool = False) -> None:
