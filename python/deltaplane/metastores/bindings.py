@@ -110,7 +110,7 @@ def keep_in_step(location: str) -> None:
         except (DeltaError, ImportError) as e:
             _log.warning(
                 "the commit is safe, but the catalog's entry %s wasn't updated, and other programs may see older columns "
-                "and properties there until Catalog.refresh or the next such commit: %s",
+                "and properties there until it is refreshed or the next such commit: %s",
                 binding.name,
                 e,
             )
