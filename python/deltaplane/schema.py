@@ -216,12 +216,21 @@ class Schema(StructType):
     """
 
     def to_arrow(self) -> pa.Schema:
-        """The columns as a `pyarrow.Schema`. Rows are read in these types, all nullable."""
+        """The columns as a `pyarrow.Schema`, in whose types rows are read."""
         import pyarrow as pa
 
         return pa.schema(self)
 
     to_pyarrow = to_arrow
+
+    def _repr_html_(self) -> str:
+        from deltaplane.io.html import table_html
+
+        rows = [
+            (f.name, f.type.to_json().strip('"'), "" if f.nullable else "NOT NULL", f.metadata.get("comment", ""))
+            for f in self.fields
+        ]
+        return table_html(("column", "type", "", "comment"), rows)
 
     @classmethod
     def from_json(cls, schema_json: str) -> Schema:

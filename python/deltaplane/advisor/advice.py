@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deltaplane.commands.plan_explanation import size_text
+from deltaplane.io.html import TextInNotebooks
 
 __all__ = [
     "OPEN_BYTES",
@@ -126,7 +127,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class AdviceReport:
+class AdviceReport(TextInNotebooks):
     """The advice for a version of a table, highest gain per byte first; `str` returns a text for
     people.
 
@@ -193,7 +194,7 @@ class MaintenanceStep:
 
 
 @dataclass(frozen=True)
-class MaintenanceReport:
+class MaintenanceReport(TextInNotebooks):
     """The steps of `maintain` in the order of their execution, or the planned steps of a dry
     run."""
 

@@ -46,6 +46,7 @@ __all__ = [
     "cache",
     "compat",
     "counts",
+    "doctor",
     "dry_run",
     "erasure",
     "facts",
@@ -347,6 +348,26 @@ def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> N
         for field in columns.fields
     ]
     _table(("column", "type", "null", ""), rows)
+
+
+def doctor(values: dict[str, Any], *, as_json: bool) -> None:
+    """Prints what is installed and configured."""
+    if as_json:
+        print_json(values)
+        return
+    java, table = values["java"], values["table"]
+    shown = {
+        **{name: values[name] for name in ("deltaplane", "python", "platform")},
+        "java": f"{java['version'] or 'none'} ({java['program']})" if java["program"] else "none",
+        "cache": values["cache"] or "none (DELTAPLANE_CACHE_DIR)",
+        **{f"variables of {what}": ", ".join(set_names) for what, set_names in values["variables"].items()},
+        **{f"credentials of {what}": path for what, path in values["credential_files"].items()},
+        **({} if table is None else {"opened": f"{table['table']}, version {table['version']}"}),
+    }
+    facts(shown, as_json=False)
+    packages = [(name, p["version"] or "", p["bounds"], p["extra"]) for name, p in sorted(values["packages"].items())]
+    _table(("package", "installed", "needs", "extra"), packages)
+    names("problems", values["problems"])
 
 
 def erasure(result: ErasureReport, *, as_json: bool) -> None:

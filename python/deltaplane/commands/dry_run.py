@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.plan_explanation import size_text
 from deltaplane.compat import Protocol
+from deltaplane.io.html import TextInNotebooks
 
 if TYPE_CHECKING:
     from deltaplane.io import records
@@ -84,7 +85,7 @@ class ReadSet:
 
 
 @dataclass(frozen=True)
-class DryRun:
+class DryRun(TextInNotebooks):
     """The planned effect of a command. Nothing was written, not even data files; everything that
     refuses the command refuses its dry run.
 

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltaplane.io import records
+from deltaplane.io.html import TextInNotebooks
 from deltaplane.names import renamed_attribute
 
 __all__ = ["PlanExplanation", "size_text"]
 
 
 @dataclass(frozen=True)
-class PlanExplanation:
+class PlanExplanation(TextInNotebooks):
     """The numbers of files that each stage of a plan examined and excluded; other units are in the
     attributes' names.
 

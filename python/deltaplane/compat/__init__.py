@@ -16,6 +16,7 @@ from typing import Any
 
 from deltaplane import _native
 from deltaplane.io import records
+from deltaplane.io.html import TextInNotebooks
 
 __all__ = ["Compatibility", "Engine", "Protocol", "Verdict", "engines", "newly_excluded", "reader_features", "verdicts"]
 
@@ -109,7 +110,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Compatibility:
+class Compatibility(TextInNotebooks):
     """The engines that can read and write a table, and those that a planned change would
     exclude."""
 

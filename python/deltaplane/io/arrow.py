@@ -368,3 +368,8 @@ class Scan:
 
     def __repr__(self) -> str:
         return f"Scan({', '.join(self.schema.names)})"
+
+    def _repr_html_(self) -> str:
+        from deltaplane.io.html import table_html
+
+        return table_html(("column of the scan", "type"), [(field.name, field.type) for field in self.schema])

@@ -853,6 +853,21 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def __repr__(self) -> str:
         return f"DeltaTable({self.table_uri!r}, version={self.version()})"
 
+    def _repr_html_(self) -> str:
+        from deltaplane.io.html import facts_html
+
+        about = self.metadata()
+        facts = {
+            "table": self.table_uri,
+            "version": self.version(),
+            "name": about.name,
+            "description": about.description,
+            "partitioned by": ", ".join(about.partition_columns),
+            "properties": ", ".join(f"{key} = {value}" for key, value in about.configuration.items()),
+        }
+        shown = {name: value for name, value in facts.items() if value not in (None, "")}
+        return facts_html(shown) + self.schema()._repr_html_()
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeltaTable):
             return NotImplemented
@@ -863,12 +878,14 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._location, self.version(), self._options)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Python calls this only for unknown attributes."""
-        if name in _INSTEAD:
-            advice = f": {_INSTEAD[name]}" if _INSTEAD[name] else ""
-            raise AttributeError(f"DeltaTable.{name} isn't in this version of deltaplane{advice}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:
+        # A checker that saw it would take every misspelt method for one that exists.
+        def __getattr__(self, name: str) -> NoReturn:
+            """Python calls this only for unknown attributes."""
+            if name in _INSTEAD:
+                advice = f": {_INSTEAD[name]}" if _INSTEAD[name] else ""
+                raise AttributeError(f"DeltaTable.{name} isn't in this version of deltaplane{advice}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def _one_of(partitions: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from deltaplane.io.html import TextInNotebooks
+
 __all__ = ["ErasureReport", "Place", "Trace"]
 
 Place = Literal[
@@ -31,7 +33,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class ErasureReport:
+class ErasureReport(TextInNotebooks):
     """What a search for erased rows found.
 
     Attributes: `table`, its location; `version`, the inspected one; `where`, the condition;
