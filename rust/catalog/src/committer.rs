@@ -91,7 +91,7 @@ impl CatalogCommitter {
     }
 
     /// The request of a proposal: the commit, and each change of metadata that it contains.
-    fn request(&self, proposal: &Proposal, loaded: Option<&LoadedTable>) -> Result<UpdateTable> {
+    pub(crate) fn request(&self, proposal: &Proposal, loaded: Option<&LoadedTable>) -> Result<UpdateTable> {
         let version = as_signed(proposal.version)?;
         let commit = match &proposal.content {
             Content::Staged(file) | Content::Published(file) => Commit {
@@ -168,6 +168,16 @@ impl CatalogCommitter {
         Ok(UpdateTable::new(&self.asserted(), updates))
     }
 
+    /// The table's name.
+    pub(crate) fn table(&self) -> &TableName {
+        &self.name
+    }
+
+    /// The catalog's identifier of the table.
+    pub(crate) fn identity(&self) -> &str {
+        &self.table_id
+    }
+
     fn asserted(&self) -> AssertedTable {
         AssertedTable {
             uuid: self.table_id.clone(),
@@ -239,7 +249,7 @@ impl Committer for CatalogCommitter {
 }
 
 /// The tail of a loaded table from a version on.
-fn tail_of(loaded: &LoadedTable, from: u64) -> Result<LogTail> {
+pub(crate) fn tail_of(loaded: &LoadedTable, from: u64) -> Result<LogTail> {
     let Some(latest) = loaded.latest_table_version else {
         return Err(Error::new(
             Kind::UnsupportedFeature,

@@ -17,6 +17,7 @@ pub mod names;
 pub mod secret;
 pub mod server;
 pub mod store;
+pub mod transaction;
 
 pub use catalog::Catalog;
 pub use client::HttpCatalog;
@@ -25,3 +26,4 @@ pub use error::{CatalogError, ErrorType, Result};
 pub use local::LocalCatalog;
 pub use names::TableName;
 pub use secret::Secret;
+pub use transaction::{TableStores, Transaction, TransactionIsolation};

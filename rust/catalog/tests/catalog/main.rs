@@ -15,4 +15,5 @@ mod proxy;
 mod races;
 mod rights;
 mod support;
+mod table_transactions;
 mod transactions;

@@ -20,12 +20,12 @@ use serde_json::json;
 use crate::proxy::{self, Losses};
 use crate::support::{Database, Lake, client, databases, name};
 
-fn schema() -> StructType {
+pub fn schema() -> StructType {
     StructType::new(vec![Field::new("id", Primitive::Long, true)])
 }
 
 /// A catalog whose managed tables are in this local directory.
-async fn lake(database: Database, root: &std::path::Path) -> Lake {
+pub async fn lake(database: Database, root: &std::path::Path) -> Lake {
     let options = StoreOptions {
         storage_root: Some(format!("file://{}", root.display())),
         ..StoreOptions::default()
@@ -33,13 +33,13 @@ async fn lake(database: Database, root: &std::path::Path) -> Lake {
     Lake::with(database, options, CredentialRules::default()).await
 }
 
-fn plain(location: &str) -> Store {
+pub fn plain(location: &str) -> Store {
     Store::open(&Location::parse(location).unwrap(), &Options::default()).unwrap()
 }
 
 /// Creates a table as a client does: the catalog gives the place, version 0 goes there, and the
 /// catalog registers it.
-async fn created(catalog: Arc<dyn Catalog>, name: &TableName) -> Store {
+pub async fn created(catalog: Arc<dyn Catalog>, name: &TableName) -> Store {
     let staging = catalog.create_staging(name).await.unwrap();
     let (location, properties) = (staging.location.clone(), staging.required_properties.clone());
     let committer = CatalogCommitter::create(catalog, name.clone(), staging).await.unwrap();
@@ -51,14 +51,14 @@ async fn created(catalog: Arc<dyn Catalog>, name: &TableName) -> Store {
 }
 
 /// The store of a table by its name: one call to the catalog.
-async fn opened(catalog: Arc<dyn Catalog>, name: &TableName) -> (Store, LoadedTable) {
+pub async fn opened(catalog: Arc<dyn Catalog>, name: &TableName) -> (Store, LoadedTable) {
     let loaded = catalog.load(name, None).await.unwrap();
     let (committer, tail) = CatalogCommitter::open(catalog, name.clone(), &loaded).await.unwrap();
     let store = managed(&plain(&loaded.metadata.location), Arc::new(committer), Some(tail)).unwrap();
     (store, loaded)
 }
 
-fn file(path: &str, stats_bytes: usize) -> Add {
+pub fn file(path: &str, stats_bytes: usize) -> Add {
     let filler = "x".repeat(stats_bytes);
     Add {
         path: path.to_owned(),
@@ -70,7 +70,7 @@ fn file(path: &str, stats_bytes: usize) -> Add {
     }
 }
 
-async fn append(store: &Store, add: Add) -> deltaplane_error::Result<Committed> {
+pub async fn append(store: &Store, add: Add) -> deltaplane_error::Result<Committed> {
     let request = serde_json::from_value(json!({"mode": "append"})).unwrap();
     match plan_write(store, schema(), request).await? {
         WritePlan::Go(planned) => planned.commit(vec![add]).await,
@@ -79,17 +79,17 @@ async fn append(store: &Store, add: Add) -> deltaplane_error::Result<Committed> 
 }
 
 /// The paths of the version's files, sorted.
-async fn paths(store: &Store, version: Option<u64>) -> (u64, Vec<String>) {
+pub async fn paths(store: &Store, version: Option<u64>) -> (u64, Vec<String>) {
     let snapshot = Snapshot::open(store, version).await.unwrap();
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for version in 1..=snapshot.version() {
         let text = store.read(&deltaplane_protocol::paths::commit(version)).await.unwrap();
         let lines = std::str::from_utf8(&text).unwrap().lines();
         let actions = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        found.extend(actions.filter_map(|action| Some(action["add"]["path"].as_str()?.to_owned())));
+        files.extend(actions.filter_map(|action| Some(action["add"]["path"].as_str()?.to_owned())));
     }
-    found.sort();
-    (snapshot.version(), found)
+    files.sort();
+    (snapshot.version(), files)
 }
 
 #[tokio::test(flavor = "multi_thread")]
