@@ -32,7 +32,7 @@ pub trait GroupCommitter: Send + Sync {
 #[derive(Debug, Clone)]
 pub enum GroupProposal {
     /// This becomes its next version.
-    Commit(Proposal),
+    Commit(Box<Proposal>),
     /// This is its newest version.
     Unchanged(u64),
 }

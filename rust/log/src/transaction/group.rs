@@ -220,7 +220,7 @@ impl<'a> Part<'a> {
         Ok(Some(Made {
             attempted,
             txn_id,
-            proposal: GroupProposal::Commit(proposal),
+            proposal: GroupProposal::Commit(Box::new(proposal)),
         }))
     }
 }
@@ -436,7 +436,7 @@ impl Round {
         // First all: a version is read as soon as it is known.
         for (part, proposal) in parts.iter().zip(self.group) {
             if let GroupProposal::Commit(proposal) = proposal {
-                part.managed.won(proposal);
+                part.managed.won(*proposal);
             }
         }
         let put_ms = self.put_ms;

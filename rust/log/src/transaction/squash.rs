@@ -197,6 +197,7 @@ fn operation(commands: &[Arc<Staged>]) -> Operation {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use deltaplane_error::Kind;
+    use deltaplane_protocol::actions::AddCdcFile;
     use proptest::prelude::*;
 
     use super::*;
@@ -294,7 +295,13 @@ mod tests {
         ));
         // P130
         let mut with_cdc = change(&[("b", 0)], &[("b", 1)]);
-        with_cdc.cdc.push(Default::default());
+        with_cdc.cdc.push(AddCdcFile {
+            path: "changes".to_owned(),
+            partition_values: Default::default(),
+            size: 1,
+            data_change: false,
+            tags: None,
+        });
         assert!(refused(None, append.clone(), with_cdc.clone()));
         assert!(refused(None, with_cdc.clone(), append.clone()));
         assert!(!refused(None, Staged::default(), with_cdc));
