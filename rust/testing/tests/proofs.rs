@@ -66,9 +66,7 @@ fn no_state_of_transactions_over_two_tables_is_wrong() {
 #[test]
 fn every_mistake_over_two_tables_is_found() {
     for mistake in GroupMistake::ALL {
-        let is_noticed = Cast::ALL
-            .iter()
-            .any(|cast| explore_tables(*cast, Some(mistake)).violation.is_some());
-        assert!(is_noticed, "{mistake:?} was not found");
+        let violation = explore_tables(Cast::Skewed, Some(mistake)).violation;
+        assert!(violation.is_some(), "{mistake:?} was not found");
     }
 }

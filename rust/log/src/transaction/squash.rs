@@ -61,6 +61,10 @@ fn check_follows(table: &str, metadata: &Metadata, earlier: &[Arc<Staged>], next
             "{table}: {what}; all commands of a transaction on a table are one commit: run this command in a transaction of its own"
         )))
     };
+    let numbers_files = |staged: &Staged| row_tracking::only_numbers_files(&staged.operation.name);
+    if !earlier.is_empty() && (numbers_files(next) || earlier.iter().any(|staged| numbers_files(staged))) {
+        return refuse("the command assigns ids to the rows of existing files, or takes them away");
+    }
     let changing: Vec<&Arc<Staged>> = earlier.iter().filter(|staged| changes_rows(staged)).collect();
     let has_cdc = |staged: &Staged| !staged.cdc.is_empty();
     let records_changes = has_cdc(next) || changing.iter().any(|staged| has_cdc(staged));
@@ -293,6 +297,10 @@ mod tests {
             append.clone(),
             append.clone()
         ));
+        let mut backfill = append.clone();
+        row_tracking::BACKFILL.clone_into(&mut backfill.operation.name);
+        assert!(refused(None, append.clone(), backfill.clone()));
+        assert!(refused(None, backfill, append.clone()));
         // P130
         let mut with_cdc = change(&[("b", 0)], &[("b", 1)]);
         with_cdc.cdc.push(AddCdcFile {
