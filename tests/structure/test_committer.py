@@ -44,7 +44,7 @@ def test_staged_commits_are_named_by_the_committer_alone() -> None:
 
 
 def test_the_log_is_not_read_by_file_paths() -> None:
-    assert uses(LOCAL_PATH, shipped()) == LOCAL_PATHS | {f"{ROOM}log_store.rs"}
+    assert uses(LOCAL_PATH, shipped()) == LOCAL_PATHS | {f"{ROOM}log_store.rs", f"{ROOM}buffer_store.rs"}
 
 
 def test_patterns_find_what_they_are_for() -> None:

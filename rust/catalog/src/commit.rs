@@ -8,9 +8,9 @@ use crate::error::{CatalogError, ErrorType, Result};
 use crate::names::TableName;
 
 /// How often an unclear commit is looked up and sent again.
-const ATTEMPTS: u32 = 4;
+pub(crate) const ATTEMPTS: u32 = 4;
 /// The first pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// What became of a commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,14 +75,18 @@ pub async fn commit(catalog: &dyn Catalog, name: &TableName, request: &UpdateTab
     Err(CatalogError::internal("the attempts of a commit ended"))
 }
 
-enum Found {
+/// Which commit has a version.
+pub(crate) enum Found {
+    /// The proposed one.
     Own,
+    /// Another one, or one whose name is forgotten.
     Other,
+    /// None yet.
     Absent,
 }
 
 /// Which commit has the version that a request proposes.
-fn find(loaded: &LoadedTable, request: &UpdateTable) -> Found {
+pub(crate) fn find(loaded: &LoadedTable, request: &UpdateTable) -> Found {
     let Some(proposed) = request.commit() else {
         return Found::Absent;
     };

@@ -51,6 +51,7 @@ pub use table_info::{
 };
 pub use table_schema::{TableField, TableSchema};
 pub use transaction::dry_run::DryRun;
+pub use transaction::group::{GroupCommitted, GroupFailure, GroupMember, commit_group};
 pub use transaction::own_commits;
 pub use transaction::{AFTER_COMMIT, Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{

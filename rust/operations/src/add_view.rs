@@ -108,6 +108,7 @@ impl AddView {
 
     /// The files of a version that a pruner keeps, in this view, and the view's columns.
     pub fn of_plan(self, snapshot: &Snapshot, pruner: Option<Arc<Pruner>>) -> (SchemaRef, Batches) {
+        snapshot.note_read(pruner.as_ref());
         let plan = snapshot.plan(pruner, self.plan_columns());
         (self.schema.clone(), plan.map(move |batch| self.rows(batch?)).boxed())
     }

@@ -20,6 +20,7 @@ use crate::string_list::StringList;
 /// # Errors
 /// Those of reading the log.
 pub async fn num_files(snapshot: &Snapshot) -> Result<usize> {
+    snapshot.note_read(None);
     let plan = snapshot.plan(None, PlanColumns::Files);
     plan.try_fold(0, |n, batch| async move { Ok(n + batch.num_rows()) })
         .await
@@ -35,6 +36,7 @@ pub async fn num_records(snapshot: &Snapshot) -> Result<Option<i64>> {
         let rows = FileRows::new(&batch);
         (0..batch.num_rows()).try_fold(sum?, |sum: i64, row| sum.checked_add(rows.live_records(row)?))
     };
+    snapshot.note_read(None);
     let plan = snapshot.plan(None, PlanColumns::Logged);
     plan.try_fold(Some(0), |sum, batch| async move { Ok(of_batch(sum, batch)) })
         .await
@@ -47,6 +49,7 @@ pub async fn num_records(snapshot: &Snapshot) -> Result<Option<i64>> {
 pub async fn paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<StringList> {
     let mut list = StringList::default();
     let pruner = pruner_of(snapshot, predicate).await?;
+    snapshot.note_read(pruner.as_ref());
     for_each_path(snapshot, pruner, |path| list.push(&[path])).await?;
     Ok(list)
 }
@@ -61,6 +64,7 @@ pub async fn absolute_paths(snapshot: &Snapshot, predicate: Option<&Expr>) -> Re
         snapshot.store().location().as_str(),
         pruner_of(snapshot, predicate).await?,
     );
+    snapshot.note_read(pruner.as_ref());
     let absolute = |path: &str| match local(path) {
         Some(path) => list.push(&[path.as_str()]),
         None if path.starts_with('/') || path.contains("://") => list.push(&[path]),

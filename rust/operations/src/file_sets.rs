@@ -99,6 +99,7 @@ fn chance(value: impl Hash) -> u64 {
 /// A sample of about `rows` rows, from at most `files` files with a known number of rows. Each file
 /// contributes in proportion to its rows. The same version and seed yield the same sample.
 pub async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: u64) -> Result<Vec<FileRead>> {
+    snapshot.note_read(None);
     let mut chosen: BTreeMap<u64, (FileRead, u64)> = BTreeMap::new();
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {

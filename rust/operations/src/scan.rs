@@ -172,6 +172,7 @@ impl Scan {
     pub fn new(snapshot: &Snapshot, request: ScanRequest) -> Result<Self> {
         let bound = request.predicate.map(|expr| bind_expr(snapshot.state(), &expr));
         let (predicate, pruner) = bound.transpose()?.unzip();
+        snapshot.note_read(pruner.as_ref());
         let mut spec = read_spec(snapshot, request.columns)?;
         spec.predicate = predicate;
         spec.encoded_files = request.encoded_files;

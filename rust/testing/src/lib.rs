@@ -24,7 +24,7 @@ mod simulation;
 mod store;
 mod world;
 
-pub use model::{Explored, Mistake, explore};
+pub use model::{Cast, Explored, GroupMistake, Mistake, explore, explore_tables};
 pub use planted::Bug;
 pub use report::Report;
 pub use simulation::{Outcome, run};

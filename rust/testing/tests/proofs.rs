@@ -2,7 +2,7 @@
 //! large.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use deltaplane_testing::{Bug, Mistake, explore, run};
+use deltaplane_testing::{Bug, Cast, GroupMistake, Mistake, explore, explore_tables, run};
 
 /// A thousandth of what `make sim` explores.
 const SCHEDULES: u64 = 100;
@@ -50,6 +50,23 @@ fn no_state_of_the_protocol_is_wrong() {
 fn every_mistake_in_the_protocol_is_found() {
     for mistake in Mistake::ALL {
         let violation = explore(1, Some(mistake)).violation;
+        assert!(violation.is_some(), "{mistake:?} was not found");
+    }
+}
+
+#[test]
+fn no_state_of_transactions_over_two_tables_is_wrong() {
+    for cast in Cast::ALL {
+        let all = explore_tables(cast, None);
+        assert_eq!(all.violation, None, "{cast:?}");
+        assert!(all.states > 500_000 && all.ends > 1_000, "{all:?}");
+    }
+}
+
+#[test]
+fn every_mistake_over_two_tables_is_found() {
+    for mistake in GroupMistake::ALL {
+        let violation = explore_tables(Cast::Skewed, Some(mistake)).violation;
         assert!(violation.is_some(), "{mistake:?} was not found");
     }
 }

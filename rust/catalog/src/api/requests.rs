@@ -64,6 +64,9 @@ impl CreateTable {
     }
 }
 
+/// The requirement of a transaction on a table that it only read.
+const LATEST: &str = "assert-latest-version";
+
 /// What an update requires of the table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssertedTable {
@@ -93,6 +96,38 @@ impl UpdateTable {
         UpdateTable { requirements, updates }
     }
 
+    /// A requirement without an update, for [`crate::Catalog::update_all`]: the table with this
+    /// identity, which a transaction only read, has no version after this one.
+    pub fn unchanged(uuid: &str, version: i64) -> Self {
+        let requirements = vec![
+            serde_json::json!({"type": "assert-table-uuid", "uuid": uuid}),
+            serde_json::json!({"type": LATEST, "version": version}),
+        ];
+        UpdateTable {
+            requirements,
+            updates: Vec::new(),
+        }
+    }
+
+    /// The version that must be the latest one, if the request is of [`UpdateTable::unchanged`].
+    pub fn unchanged_version(&self) -> Result<Option<i64>> {
+        let is_latest = |requirement: &&Value| requirement.get("type").and_then(Value::as_str) == Some(LATEST);
+        let mut matches = self.requirements.iter().filter(is_latest);
+        let Some(requirement) = matches.next() else {
+            return Ok(None);
+        };
+        if matches.next().is_some() || !self.updates.is_empty() {
+            return Err(CatalogError::invalid(format!(
+                "the requirement {LATEST} may occur once, in a request without updates"
+            )));
+        }
+        let version = requirement.get("version").and_then(Value::as_i64);
+        let version = version.filter(|version| *version >= 0);
+        version
+            .map(Some)
+            .ok_or_else(|| bad(format!("the requirement {requirement} lacks its value")))
+    }
+
     /// The requirements, of which the identity is mandatory.
     pub fn asserted(&self) -> Result<AssertedTable> {
         let mut uuid = None;
@@ -102,6 +137,7 @@ impl UpdateTable {
             let (slot, value) = match field("type").as_deref() {
                 Some("assert-table-uuid") => (&mut uuid, field("uuid")),
                 Some("assert-etag") => (&mut etag, field("etag")),
+                Some(LATEST) => continue,
                 other => return Err(bad(format!("the requirement {other:?} is unknown"))),
             };
             let value = value.ok_or_else(|| bad(format!("the requirement {requirement} lacks its value")))?;

@@ -22,6 +22,8 @@ struct Request {
     name: TableName,
     asserted: AssertedTable,
     update: UpdateTable,
+    /// The version that must be the latest one of a table that is only read.
+    unchanged: Option<i64>,
 }
 
 /// What a request will write.
@@ -108,10 +110,22 @@ impl Store {
 }
 
 fn check(name: TableName, update: UpdateTable, by: &Principal) -> Result<Request> {
-    by.check(Access::Write, Some(&name.catalog), Some(&name.schema))?;
+    let unchanged = update.unchanged_version()?;
+    let access = match unchanged {
+        Some(_) => Access::Read,
+        None => Access::Write,
+    };
+    by.check(access, Some(&name.catalog), Some(&name.schema))?;
     let asserted = update.asserted()?;
-    update.check()?;
-    Ok(Request { name, asserted, update })
+    if unchanged.is_none() {
+        update.check()?;
+    }
+    Ok(Request {
+        name,
+        asserted,
+        update,
+        unchanged,
+    })
 }
 
 fn run(
@@ -130,30 +144,63 @@ fn run(
     }
     let mut plans = Vec::with_capacity(requests.len());
     for request in requests {
-        plans.push(decide(connection, request, options)?);
+        plans.push(match request.unchanged {
+            Some(_) => None,
+            None => Some(decide(connection, request, options)?),
+        });
     }
     // A transaction whose answer was lost is repeated whole. Half of one was never ratified.
-    let replays = plans.iter().filter(|plan| plan.replay).count();
-    if replays > 0 && replays < plans.len() {
+    let replays = plans.iter().flatten().filter(|plan| plan.replay).count();
+    if replays > 0 && replays < plans.iter().flatten().count() {
         return Err(CatalogError::new(
             ErrorType::CommitVersionConflict,
             "some commits of the transaction are ratified already, and others are not",
         ));
     }
     let mut outcomes = Vec::with_capacity(plans.len());
+    let mut heads = Vec::with_capacity(requests.len());
     for (plan, request) in plans.iter().zip(requests) {
-        if !plan.replay {
+        heads.push(match plan {
+            Some(plan) => plan.after.clone(),
+            // What was read before a ratified transaction may have changed since.
+            None => unchanged(connection, request, replays > 0)?,
+        });
+    }
+    for ((plan, head), request) in plans.iter().zip(heads).zip(requests) {
+        if let Some(plan) = plan.as_ref().filter(|plan| !plan.replay) {
             write(connection, plan)?;
             if plan.metadata {
                 audit(connection, by, "CHANGE METADATA", &request.name.to_string())?;
             }
         }
         outcomes.push(UpdateOutcome {
-            latest_table_version: plan.after.latest,
-            etag: plan.after.etag_text(plan.uuid),
+            latest_table_version: head.latest,
+            etag: head.etag_text(&request.asserted.uuid),
         });
     }
     Ok(outcomes)
+}
+
+/// The head of a table that a transaction only read, which must have no later version.
+fn unchanged(connection: &mut Connection, request: &Request, is_replay: bool) -> Result<Head> {
+    let (_, _, head) = find(connection, request)?;
+    if head.latest.is_none() {
+        return Err(CatalogError::invalid(format!(
+            "{} is an external table: the catalog doesn't know its latest version",
+            request.name
+        )));
+    }
+    match is_replay || head.latest == request.unchanged {
+        true => Ok(head),
+        false => Err(CatalogError::new(
+            ErrorType::CommitVersionConflict,
+            format!(
+                "{}, which the transaction read, has version {} now",
+                request.name,
+                head.latest.unwrap_or_default()
+            ),
+        )),
+    }
 }
 
 /// Decides a request. Writes nothing.

@@ -9,9 +9,11 @@
 
 mod hostile;
 mod lifecycle;
+mod managed_tables;
 mod postgres;
 mod proxy;
 mod races;
 mod rights;
 mod support;
+mod table_transactions;
 mod transactions;

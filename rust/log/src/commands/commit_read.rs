@@ -1,22 +1,20 @@
 //! Commits a read: a commit without changes that gives a read its place in the order of versions.
 //! Fails if another writer changed the rows that were read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_error::Result;
-use deltaplane_protocol::conflict::{ReadSet, Selection};
+use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
-use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::transaction::read_set::selection;
 use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::write::request::CommitRequest;
-use crate::{PlanColumns, Snapshot, now_ms};
+use crate::{Snapshot, now_ms};
 
 /// Arguments of the commit.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -66,16 +64,6 @@ impl Snapshot {
         let state = self.state();
         let predicate = Predicate::bind(condition, state.schema())?;
         let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
-        let pruner = Arc::new(pruner);
-        let mut plan = self.plan(Some(pruner.clone()), PlanColumns::Logged);
-        let mut files = HashSet::new();
-        while let Some(batch) = plan.try_next().await? {
-            let rows = FileRows::new(&batch);
-            for row in 0..batch.num_rows() {
-                files.insert(paths::decode(rows.path(row)?)?);
-            }
-        }
-        let files = Arc::new(files);
-        Ok(ReadSet::Set(Some(Selection { files, pruner })))
+        selection(self, Some(Arc::new(pruner))).await
     }
 }

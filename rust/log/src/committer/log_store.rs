@@ -340,7 +340,10 @@ impl Backend for LogStore {
             managed.known().clone(),
             Arc::clone(&managed.first),
         );
-        Some(Arc::new(LogStore::new(behind)))
+        Some(Arc::new(LogStore::new(match &managed.buffer {
+            Some(buffer) => behind.with_buffer(Arc::clone(buffer)),
+            None => behind,
+        })))
     }
 
     fn wrapper(&self) -> Option<Arc<dyn Any + Send + Sync>> {

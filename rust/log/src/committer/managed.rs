@@ -10,7 +10,7 @@ use deltaplane_store::{Backend, ObjectInfo, Store};
 
 use crate::committer::known::{Known, at_catalog};
 use crate::committer::proposed::Proposed;
-use crate::committer::{Committer, Content, LogTail, Maintenance, Ratified, StagedFile};
+use crate::committer::{Buffer, Committer, Content, LogTail, Maintenance, Ratified, StagedFile};
 
 /// A catalog's table: its committer, and the store behind.
 pub(crate) struct Managed {
@@ -20,6 +20,8 @@ pub(crate) struct Managed {
     known: Mutex<Known>,
     /// The answer that named the table, until the first question.
     pub(super) first: Arc<Mutex<Option<LogTail>>>,
+    /// The committer, if it keeps the commits of a transaction over several tables.
+    pub(super) buffer: Option<Arc<Buffer>>,
 }
 
 impl Managed {
@@ -35,6 +37,14 @@ impl Managed {
             proposed: Proposed::default(),
             known: Mutex::new(known),
             first,
+            buffer: None,
+        }
+    }
+
+    pub(super) fn with_buffer(self, buffer: Arc<Buffer>) -> Self {
+        Managed {
+            buffer: Some(buffer),
+            ..self
         }
     }
 

@@ -3,9 +3,12 @@
 //! shows the catalog's commits in the place of files, and a put of a commit is a proposal. So no
 //! reader or writer of the log has another way to it.
 
+pub(crate) mod buffer;
+mod buffer_store;
+mod group;
 mod known;
 mod log_store;
-mod managed;
+pub(crate) mod managed;
 mod opening;
 mod propose;
 mod proposed;
@@ -19,6 +22,8 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::catalog_managed::Authority;
 use deltaplane_store::Store;
 
+pub use buffer::Buffer;
+pub use group::{GroupCommitter, GroupDecision, GroupProposal};
 pub use seam::{Committer, Content, Decision, LogTail, Maintenance, Proposal, Ratified, StagedFile};
 
 pub(crate) use managed::of;
@@ -26,6 +31,7 @@ pub(crate) use opening::with_one_answer;
 pub(crate) use publish::publish_after_commit;
 pub(crate) use staging::{delete_staged, orphans};
 
+use buffer_store::BufferStore;
 use known::{Known, at_catalog};
 use log_store::LogStore;
 use managed::Managed;
@@ -36,17 +42,40 @@ use managed::Managed;
 /// # Errors
 /// `CorruptLog` if the catalog's answer contradicts itself.
 pub fn managed(store: &Store, committer: Arc<dyn Committer>, tail: Option<LogTail>) -> Result<Store> {
-    let mut known = Known::default();
-    if let Some(tail) = &tail {
-        known
-            .learn(0, tail.clone())
-            .map_err(|e| at_catalog(committer.as_ref(), &e))?;
-    }
+    let known = learnt(committer.as_ref(), tail.as_ref())?;
     let first = Arc::new(Mutex::new(tail));
     store.wrapped(move |behind| {
         let managed = Managed::new(behind, Arc::clone(&committer), known.clone(), Arc::clone(&first));
         Arc::new(LogStore::new(managed))
     })
+}
+
+/// What the catalog's answer says, if there is one.
+fn learnt(committer: &dyn Committer, tail: Option<&LogTail>) -> Result<Known> {
+    let mut known = Known::default();
+    if let Some(tail) = tail {
+        known.learn(0, tail.clone()).map_err(|e| at_catalog(committer, &e))?;
+    }
+    Ok(known)
+}
+
+/// The store of a table within a transaction over several tables, whose commands the buffer keeps.
+///
+/// # Errors
+/// `CorruptLog` if the catalog's answer contradicts itself.
+pub fn buffered(store: &Store, buffer: Arc<Buffer>) -> Result<Store> {
+    let known = learnt(buffer.as_ref(), Some(buffer.base()))?;
+    store.wrapped(move |behind| {
+        let behind = Arc::new(BufferStore::new(behind, Arc::clone(&buffer)));
+        let committer = Arc::clone(&buffer) as Arc<dyn Committer>;
+        let managed = Managed::new(behind, committer, known.clone(), Arc::default());
+        Arc::new(LogStore::new(managed.with_buffer(Arc::clone(&buffer))))
+    })
+}
+
+/// The buffer of a transaction's table; `None` outside of transactions over several tables.
+pub(crate) fn buffer_of(store: &Store) -> Option<Arc<Buffer>> {
+    of(store)?.buffer.clone()
 }
 
 /// Whether the same decides the commits of both stores' tables: a version that was read through one

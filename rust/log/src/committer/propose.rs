@@ -75,7 +75,7 @@ impl Managed {
     /// The facts of a commit that its catalog has to know.
     ///
     /// Errors: `Internal` for a commit without its time or its transaction's id (P158).
-    fn proposal(&self, version: u64, text: &Bytes) -> Result<Proposal> {
+    pub(super) fn proposal(&self, version: u64, text: &Bytes) -> Result<Proposal> {
         let key = paths::commit(version);
         let name = key
             .rsplit('/')
@@ -117,7 +117,7 @@ impl Managed {
     }
 
     /// Writes the file of a proposal. The name is its own, so a repeated put changes nothing.
-    async fn stage(&self, proposal: &Proposal, text: Bytes) -> Result<StagedFile> {
+    pub(super) async fn stage(&self, proposal: &Proposal, text: Bytes) -> Result<StagedFile> {
         let known = self.proposed.find(proposal.version, &proposal.txn_id);
         if let Some(file) = known.filter(|file| file.size_bytes == text.len() as u64) {
             return Ok(file);

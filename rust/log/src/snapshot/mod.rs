@@ -4,6 +4,7 @@
 pub(crate) mod checksum;
 pub(crate) mod file_scan;
 pub(crate) mod freshness;
+pub(crate) mod noted_read;
 pub(crate) mod open;
 pub(crate) mod probe;
 pub(crate) mod settling;

@@ -59,7 +59,7 @@ pub(crate) async fn dry_run(store: &Store, base: Option<&Snapshot>, staged: &Sta
 async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Result<DryRun> {
     let (intent, mut rebase) = (staged.intent(base)?, Rebase::default());
     let newest = match base {
-        Some(b) => Some(rebase_to_newest(store, Some(b), &intent, &mut rebase).await?),
+        Some(b) => Some(rebase_to_newest(store, Some(b), &intent, &[], &mut rebase).await?),
         None => None,
     };
     let marked = rebase.take_marked();

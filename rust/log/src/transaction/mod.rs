@@ -3,11 +3,14 @@
 //! of times.
 
 pub(crate) mod dry_run;
+pub(crate) mod group;
 pub mod own_commits;
 pub(crate) mod post_commit;
+pub(crate) mod read_set;
 pub(crate) mod rebase;
 pub(crate) mod retained_files;
 pub(crate) mod settling;
+pub(crate) mod squash;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -480,7 +483,12 @@ impl Facts {
 /// Errors: a conflict kind if another writer's commit conflicts with this one; `ConcurrentWrite` if
 /// every attempt lost. After an error nothing is visible, but data files stay.
 pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let done = attempt_until_done(store, base, staged).await.inspect(own_commits::keep);
+    let done = attempt_until_done(store, base, staged).await;
+    let done = done.inspect(|done| {
+        if committer::buffer_of(store).is_none() {
+            own_commits::keep(done);
+        }
+    });
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
@@ -492,7 +500,6 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     let (mut attempt, mut attempted, mut draft) = (1, None::<Attempted>, PutDraft::default());
     while attempt <= most {
         staged.check_all(store, base.as_ref()).await?;
-        let version = base.as_ref().map_or(0, |b| b.version() + 1);
         // Version 0 is also free in a table whose first commits were cleaned up.
         let free = base.is_some() || !is_table(store).await?;
         let made = match attempted.take() {
@@ -501,6 +508,9 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         };
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
+            if let (Some(buffer), Some(base)) = (committer::buffer_of(store), &base) {
+                squash::offer(&buffer, &txn_id, base, rebase.applied(&staged))?;
+            }
             let ahead = Ahead::begin(base.as_ref(), &made.actions);
             let previous = async {
                 match ahead {
@@ -510,39 +520,24 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
             };
             let (put, previous) =
                 futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
-            if put? == Put::Won {
-                let mut ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
-                if let (Some(base), Some(begun)) = (&base, ahead.take()) {
-                    match settle_later(store, base, &staged, &text, put_ms, begun).await {
-                        Ok(snapshot) => {
-                            log_commit(&snapshot, attempt);
-                            return Ok(committed(&staged, snapshot, attempt, false));
-                        }
-                        Err(begun) => ahead = Some(begun),
-                    }
-                }
-                let sum = async {
-                    match ahead {
-                        Some(ahead) => Some(ahead.put(store, version).await),
-                        None => None,
-                    }
+            let put = put.inspect_err(|_| withdraw(store, &txn_id))?;
+            if put == Put::Won {
+                let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
+                let won = Won {
+                    base: base.as_ref(),
+                    made: &made,
+                    ahead,
+                    put_ms,
+                    attempt,
                 };
-                let after = async {
-                    let publishing = publish_after_commit(store, version);
-                    let (reloaded, sum, ()) =
-                        futures::join!(reload(store, base.as_ref(), version, text), sum, publishing);
-                    let (snapshot, answered) = reloaded.map_err(|e| unread(version, e))?;
-                    let snapshot = snapshot.own(base.as_ref(), put_ms);
-                    let done = Done { attempt, answered };
-                    Ok(won(base.as_ref(), &staged, &made.actions, sum, snapshot, done).await)
-                };
-                return with_retry_limit(AFTER_COMMIT, after).await;
+                return finish_won(store, &staged, won).await;
             }
+            withdraw(store, &txn_id);
             wait(attempt).await;
             attempt += 1;
         }
         attempted = Some(made);
-        base = Some(rebase_to_newest(store, base.as_ref(), &intent, &mut rebase).await?);
+        base = Some(rebase_to_newest(store, base.as_ref(), &intent, &[], &mut rebase).await?);
         let marked = rebase.take_marked();
         if !marked.is_empty() {
             staged = Cow::Owned(staged.with_reapplied_rows(marked).await?);
@@ -558,7 +553,67 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     ))
 }
 
-async fn won(
+/// In a transaction over several tables: the command's proposal wasn't taken.
+fn withdraw(store: &Store, txn_id: &str) {
+    if let Some(buffer) = committer::buffer_of(store) {
+        buffer.withdraw(txn_id);
+    }
+}
+
+/// A commit that is durable, before the work after it.
+struct Won<'a> {
+    base: Option<&'a Snapshot>,
+    made: &'a Attempted,
+    /// The checksum, if it was begun.
+    ahead: Option<Ahead>,
+    put_ms: i64,
+    attempt: usize,
+}
+
+/// Does the work after a commit that is durable.
+async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Committed> {
+    let Won {
+        base,
+        made,
+        put_ms,
+        attempt,
+        ..
+    } = won;
+    let (version, text, mut ahead) = (base.map_or(0, |b| b.version() + 1), made.text.clone(), won.ahead);
+    if committer::buffer_of(store).is_some() {
+        // Nothing of it is in the table before the transaction over several tables commits.
+        let (snapshot, _) = reload(store, base, version, text)
+            .await
+            .map_err(|e| unread(version, e))?;
+        return Ok(committed(staged, snapshot.own(base, put_ms), attempt, false));
+    }
+    if let (Some(base), Some(begun)) = (base, ahead.take()) {
+        match settle_later(store, base, staged, &text, put_ms, begun).await {
+            Ok(snapshot) => {
+                log_commit(&snapshot, attempt);
+                return Ok(committed(staged, snapshot, attempt, false));
+            }
+            Err(begun) => ahead = Some(begun),
+        }
+    }
+    let sum = async {
+        match ahead {
+            Some(ahead) => Some(ahead.put(store, version).await),
+            None => None,
+        }
+    };
+    let after = async {
+        let publishing = publish_after_commit(store, version);
+        let (reloaded, sum, ()) = futures::join!(reload(store, base, version, text), sum, publishing);
+        let (snapshot, answered) = reloaded.map_err(|e| unread(version, e))?;
+        let snapshot = snapshot.own(base, put_ms);
+        let done = Done { attempt, answered };
+        Ok(after_commit(base, staged, &made.actions, sum, snapshot, done).await)
+    };
+    with_retry_limit(AFTER_COMMIT, after).await
+}
+
+async fn after_commit(
     base: Option<&Snapshot>,
     staged: &Staged,
     actions: &[Action],

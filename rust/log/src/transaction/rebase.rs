@@ -13,6 +13,7 @@ use deltaplane_store::Store;
 use serde_json::Value;
 
 use crate::commit::reader::{Commit, CommitFiles};
+use crate::transaction::Staged;
 use crate::{Snapshot, history};
 
 /// Facts of the winners so far, for the next attempt.
@@ -66,6 +67,15 @@ impl Rebase {
             self.give_ids(&a.path, &mut a.base_row_id, &mut a.default_row_commit_version);
             a
         })
+    }
+
+    /// The intent with the current state of its files.
+    pub(crate) fn applied(&self, staged: &Staged) -> Staged {
+        Staged {
+            adds: self.adds(&staged.adds).collect(),
+            removes: self.removes(&staged.removes).collect(),
+            ..staged.clone()
+        }
     }
 
     fn give_ids(&self, path: &str, id: &mut Option<i64>, version: &mut Option<i64>) {
@@ -142,13 +152,14 @@ fn decoded(path: &str) -> String {
     paths::decode(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The newest version, if the intent is compatible with all commits since `base`.
+/// The newest version, if the intent and these reads are compatible with all commits since `base`.
 ///
 /// Errors: a conflict kind, naming the winning commit.
 pub(crate) async fn rebase_to_newest(
     store: &Store,
     base: Option<&Snapshot>,
     intent: &Intent,
+    reads: &[Intent],
     rebase: &mut Rebase,
 ) -> Result<Snapshot> {
     let newest = match base {
@@ -163,7 +174,7 @@ pub(crate) async fn rebase_to_newest(
         metadata: b.state().metadata(),
     });
     for c in &commits {
-        before = judge(intent, before, c, rebase)?;
+        before = judge(intent, reads, before, c, rebase)?;
         next += 1;
     }
     if next <= newest.version() {
@@ -194,11 +205,13 @@ async fn newest_after(base: &Snapshot) -> Result<Snapshot> {
 /// Checks one winner; returns the table after it if the intent is compatible.
 fn judge<'a>(
     intent: &Intent,
+    reads: &[Intent],
     before: Option<Before<'a>>,
     c: &'a Commit,
     rebase: &mut Rebase,
 ) -> Result<Option<Before<'a>>> {
-    let files = match intent.looks_at_files() {
+    let looks_at_files = intent.looks_at_files() || reads.iter().any(Intent::looks_at_files);
+    let files = match looks_at_files {
         true => c.files()?,
         false => CommitFiles::none()?,
     };
@@ -225,6 +238,9 @@ fn judge<'a>(
         blind_append: info.get("isBlindAppend").and_then(Value::as_bool).unwrap_or_default(),
     };
     conflict::check(intent, before, &winner)?;
+    reads
+        .iter()
+        .try_for_each(|read| conflict::check(read, before, &winner))?;
     rebase.learn(intent, &winner)?;
     Ok(before.map(|b| Before {
         protocol: protocol.unwrap_or(b.protocol),

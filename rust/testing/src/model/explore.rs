@@ -3,8 +3,48 @@
 //! the same states by another program.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::hash::Hash;
 
-use super::states::{Mistake, State};
+use super::states::{Mistake, State, Step};
+use super::tables::{Cast, GroupMistake, Tables, TablesStep};
+
+/// A protocol as states and steps.
+trait Protocol: Copy + Eq + Hash {
+    /// A rule that can be left out.
+    type Mistake: Copy;
+    /// What happens between two states.
+    type Step: Display;
+
+    /// Every state that may come next.
+    fn steps(&self, mistake: Option<Self::Mistake>) -> Vec<(Self::Step, Self)>;
+    /// What must hold always.
+    fn judge(&self) -> Result<(), String>;
+    /// Whether nobody goes on.
+    fn is_end(&self) -> bool;
+}
+
+macro_rules! protocol {
+    ($state:ty, $step:ty, $mistake:ty) => {
+        impl Protocol for $state {
+            type Mistake = $mistake;
+            type Step = $step;
+
+            fn steps(&self, mistake: Option<$mistake>) -> Vec<($step, Self)> {
+                <$state>::steps(self, mistake)
+            }
+            fn judge(&self) -> Result<(), String> {
+                <$state>::judge(self)
+            }
+            fn is_end(&self) -> bool {
+                <$state>::is_end(self)
+            }
+        }
+    };
+}
+
+protocol!(State, Step, Mistake);
+protocol!(Tables, TablesStep, GroupMistake);
 
 /// What the search saw.
 #[derive(Debug)]
@@ -24,7 +64,16 @@ pub struct Explored {
 /// All states that can be reached while up to this many checkpoints are begun, each judged; and
 /// whether each can still come to an end.
 pub fn explore(checkpoints: u8, mistake: Option<Mistake>) -> Explored {
-    let first = State::first(checkpoints);
+    search(State::first(checkpoints), mistake)
+}
+
+/// All states of three transactions over two tables, each judged; and whether each can still come
+/// to an end.
+pub fn explore_tables(cast: Cast, mistake: Option<GroupMistake>) -> Explored {
+    search(Tables::first(cast), mistake)
+}
+
+fn search<P: Protocol>(first: P, mistake: Option<P::Mistake>) -> Explored {
     let mut numbers = HashMap::from([(first, 0_u32)]);
     // Each state, the one it was found from, and how far from the first.
     let mut seen = vec![(first, 0_u32, 0_usize)];
@@ -80,7 +129,7 @@ fn without_end(states: usize, mut edges: Vec<(u32, u32)>, ends: Vec<u32>) -> Opt
 }
 
 /// The steps to a state.
-fn way(states: &[(State, u32, usize)], mut number: usize, mistake: Option<Mistake>) -> Vec<String> {
+fn way<P: Protocol>(states: &[(P, u32, usize)], mut number: usize, mistake: Option<P::Mistake>) -> Vec<String> {
     let mut out = Vec::new();
     while number > 0 {
         let (state, before, _) = states[number];

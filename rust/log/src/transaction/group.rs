@@ -1,0 +1,477 @@
+//! Commits to several tables of one catalog, all or nothing. Each table's commit is serialized for
+//! its newest version and staged; the catalog ratifies all of them in one call. After a lost race
+//! the conflict rules compare each table's winners with what the transaction read and wrote there,
+//! and all commits are made again, because each names the versions of all.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::conflict::{Intent, Isolation, ReadSet};
+use deltaplane_protocol::deletion_vectors::Place;
+use deltaplane_protocol::paths;
+use deltaplane_store::Store;
+use futures::future::{join_all, try_join_all};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use crate::committer::managed::Managed;
+use crate::committer::{self, Buffer, GroupCommitter, GroupDecision, GroupProposal};
+use crate::environment::{new_id, sleep_up_to};
+use crate::snapshot::noted_read::NotedRead;
+use crate::transaction::post_commit::Ahead;
+use crate::transaction::read_set::selection;
+use crate::transaction::rebase::{Rebase, rebase_to_newest};
+use crate::transaction::{
+    Attempted, Committed, DEFAULT_ATTEMPTS, FIRST_REPEAT_MS, PUT_REPEATS, Staged, Won, finish_won, is_ours,
+    own_commits, squash, wait,
+};
+use crate::{Snapshot, now_ms};
+
+/// Names of the RFC for transactions over several tables (delta-io/delta#7437).
+const GROUP: &str = "transactionGroup";
+const GROUP_TAG: &str = "delta.multiTableTransaction.transactionId";
+
+/// A table of a transaction over several tables.
+#[derive(Clone)]
+pub struct GroupMember {
+    /// The table outside of the transaction.
+    pub store: Store,
+    /// What the transaction did there.
+    pub buffer: Arc<Buffer>,
+}
+
+/// A table's commit as part of a transaction over several tables.
+pub struct GroupCommitted {
+    /// Its version.
+    pub version: u64,
+    /// The table after it; an error if it can't be read back.
+    pub committed: Result<Committed>,
+    /// Keys of the files that the commit adds, with those of vectors and changes. `None` if one of
+    /// them isn't understood.
+    pub files: Option<BTreeSet<String>>,
+}
+
+/// Why nothing of a transaction over several tables was reported as committed.
+#[derive(Debug)]
+pub struct GroupFailure {
+    /// The error.
+    pub error: Error,
+    /// Whether the transaction may have been committed nevertheless, or may be later.
+    pub is_unclear: bool,
+}
+
+impl From<Error> for GroupFailure {
+    fn from(error: Error) -> Self {
+        GroupFailure {
+            error,
+            is_unclear: false,
+        }
+    }
+}
+
+/// Commits what a transaction did on these tables, all or nothing. Returns, for each member, its
+/// commit if the transaction wrote to it.
+///
+/// With `is_serializable`, all rows that the transaction read must be the same at the commit, in
+/// each of its tables. Otherwise only what its commands read of the tables that they change, by the
+/// isolation level of each table.
+///
+/// # Errors
+/// A conflict kind that names the table; `ConcurrentWrite` if every attempt lost.
+pub async fn commit_group(
+    committer: &dyn GroupCommitter,
+    transaction_id: &str,
+    members: &[GroupMember],
+    is_serializable: bool,
+) -> Result<Vec<Option<GroupCommitted>>, GroupFailure> {
+    let opened = members.iter().map(|member| Part::open(member, is_serializable));
+    let mut parts = try_join_all(opened).await?;
+    let most = parts.iter().filter_map(|part| part.staged.as_ref()?.max_attempts).min();
+    let most = most.unwrap_or(DEFAULT_ATTEMPTS).max(1);
+    if parts.iter().any(|part| !part.base.is_fresh()) {
+        try_join_all(parts.iter_mut().map(Part::rebase)).await?;
+    }
+    for attempt in 1..=most {
+        name_group(committer, transaction_id, &mut parts);
+        let round = Round::stage(&parts).await?;
+        match round.propose(committer, &parts).await? {
+            Outcome::Ratified => return Ok(round.finish(&parts, attempt).await),
+            Outcome::Lost => round.discard(&parts).await,
+        }
+        wait(attempt).await;
+        try_join_all(parts.iter_mut().map(Part::rebase)).await?;
+    }
+    Err(Error::new(
+        Kind::ConcurrentWrite,
+        format!("other writers committed first to a table of the transaction in each of {most} attempts: run it again"),
+    )
+    .into())
+}
+
+/// One table on the way to its commit.
+struct Part<'a> {
+    member: &'a GroupMember,
+    managed: Arc<Managed>,
+    base: Snapshot,
+    /// All commands as one; `None` for a table that was only read.
+    staged: Option<Staged>,
+    /// What the commit changes.
+    intent: Intent,
+    /// What was read; completed at the first lost race.
+    reads: Vec<Intent>,
+    has_noted_reads: bool,
+    rebase: Rebase,
+}
+
+impl<'a> Part<'a> {
+    async fn open(member: &'a GroupMember, is_serializable: bool) -> Result<Self> {
+        let opened = Self::load(member, is_serializable).await;
+        opened.map_err(|e| e.with_table(member.store.location().as_str()))
+    }
+
+    async fn load(member: &'a GroupMember, is_serializable: bool) -> Result<Self> {
+        let managed = committer::of(&member.store).ok_or_else(|| {
+            Error::internal("a table outside of a catalog came into a transaction; please report this")
+        })?;
+        let base = Snapshot::open(&member.store, Some(member.buffer.base_version())).await?;
+        // Its catalog said so when the transaction began.
+        let base = base.newest_until(member.buffer.began_ms());
+        let commands = squash::commands_of(&member.buffer)?;
+        let staged = match commands.is_empty() {
+            true => None,
+            false => Some(squash::squash(&commands)?),
+        };
+        let table = base.state().metadata();
+        let read = |staged: &Arc<Staged>| Intent {
+            read: staged.read.clone(),
+            metadata: staged.metadata.is_some(),
+            isolation: match is_serializable {
+                true => Isolation::Serializable,
+                false => staged.isolation(Some(table)),
+            },
+            ..Intent::default()
+        };
+        let own = commands.iter().filter(|s| !matches!(s.read, ReadSet::Nothing));
+        let reads = own.map(read).collect();
+        let intent = written(staged.as_ref(), &base)?;
+        Ok(Part {
+            member,
+            managed,
+            base,
+            staged,
+            intent,
+            reads,
+            has_noted_reads: is_serializable && member.buffer.has_reads(),
+            rebase: Rebase::default(),
+        })
+    }
+
+    /// Moves on to the table's newest version, if all commits since are compatible.
+    async fn rebase(&mut self) -> Result<()> {
+        let location = self.member.store.location().clone();
+        self.rebase_checked().await.map_err(|e| e.with_table(location.as_str()))
+    }
+
+    async fn rebase_checked(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.has_noted_reads) {
+            for read in self.member.buffer.reads() {
+                let noted = read.downcast::<NotedRead>().map_err(|_| {
+                    Error::internal("a transaction noted something else than reads; please report this")
+                })?;
+                self.reads.push(Intent {
+                    read: selection(&noted.snapshot, noted.pruner.clone()).await?,
+                    isolation: Isolation::Serializable,
+                    ..Intent::default()
+                });
+            }
+        }
+        let store = &self.member.store;
+        self.base = rebase_to_newest(store, Some(&self.base), &self.intent, &self.reads, &mut self.rebase).await?;
+        let Some(mut staged) = self.staged.take() else {
+            return Ok(());
+        };
+        let marked = self.rebase.take_marked();
+        if !marked.is_empty() {
+            staged = staged.with_reapplied_rows(marked).await?;
+        }
+        if let Some((from, to)) = self.rebase.take_moved() {
+            staged = staged.with_relocated_rows(from, to).await?;
+            self.intent = written(Some(&staged), &self.base)?;
+        }
+        self.staged = Some(staged);
+        Ok(())
+    }
+
+    /// The commit on this base, as it is proposed.
+    async fn attempt(&self, most_inline_bytes: u64) -> Result<Option<Made>> {
+        let Some(staged) = &self.staged else { return Ok(None) };
+        let store = &self.member.store;
+        staged.check_all(store, Some(&self.base)).await?;
+        // A transaction id of its own for each attempt: staged files are known by it.
+        let txn_id = new_id().to_string();
+        let attempted = Attempted::new(staged, Some(&self.base), &self.rebase, &txn_id).await?;
+        let version = self.base.version() + 1;
+        store.check_text(&paths::commit(version), attempted.text.len() as u64)?;
+        let proposal = self
+            .managed
+            .prepared(version, &attempted.text, most_inline_bytes)
+            .await?;
+        Ok(Some(Made {
+            attempted,
+            txn_id,
+            proposal: GroupProposal::Commit(Box::new(proposal)),
+        }))
+    }
+}
+
+/// What a commit changes, without what it read.
+fn written(staged: Option<&Staged>, base: &Snapshot) -> Result<Intent> {
+    match staged {
+        Some(staged) => Ok(Intent {
+            read: ReadSet::Nothing,
+            ..staged.intent(Some(base))?
+        }),
+        None => Ok(Intent::default()),
+    }
+}
+
+/// Names the group in each commit. A single commit is an ordinary one.
+fn name_group(committer: &dyn GroupCommitter, transaction_id: &str, parts: &mut [Part<'_>]) {
+    let writing = parts.iter().enumerate().filter(|(_, part)| part.staged.is_some());
+    let participants: Vec<Value> = writing
+        .map(
+            |(member, part)| json!({"tableId": committer.table_id(member), "proposedVersion": part.base.version() + 1}),
+        )
+        .collect();
+    if participants.len() < 2 {
+        return;
+    }
+    let group = json!({
+        "transactionId": transaction_id,
+        "participants": participants,
+        "coordinatingCatalog": committer.catalog(),
+    });
+    for staged in parts.iter_mut().filter_map(|part| part.staged.as_mut()) {
+        staged.extra_info.insert(GROUP.to_owned(), group.clone());
+        let tags = staged.extra_info.entry("tags".to_owned()).or_insert_with(|| json!({}));
+        if let Value::Object(tags) = tags {
+            tags.insert(GROUP_TAG.to_owned(), json!(transaction_id));
+        }
+    }
+}
+
+/// A serialized commit of one table.
+struct Made {
+    attempted: Attempted,
+    txn_id: String,
+    proposal: GroupProposal,
+}
+
+/// One attempt of all tables: their commits in the order of the members.
+struct Round {
+    made: Vec<Option<Made>>,
+    group: Vec<GroupProposal>,
+    put_ms: i64,
+}
+
+enum Outcome {
+    Ratified,
+    Lost,
+}
+
+impl Round {
+    async fn stage(parts: &[Part<'_>]) -> Result<Self> {
+        let writing = parts.iter().filter(|part| part.staged.is_some()).count() as u64;
+        // All inline commits are in one request.
+        let inline = |part: &Part<'_>| part.managed.most_inline_bytes() / writing.max(1);
+        let staged = join_all(parts.iter().map(|part| async {
+            let made = part.attempt(inline(part)).await;
+            made.map_err(|e| e.with_table(part.member.store.location().as_str()))
+        }))
+        .await;
+        let mut failed = None;
+        let mut made = Vec::with_capacity(parts.len());
+        for staged in staged {
+            made.push(staged.unwrap_or_else(|e| {
+                failed.get_or_insert(e);
+                None
+            }));
+        }
+        let group = parts.iter().zip(&made).map(|(part, made)| match made {
+            Some(made) => made.proposal.clone(),
+            None => GroupProposal::Unchanged(part.base.version()),
+        });
+        let round = Round {
+            group: group.collect(),
+            made,
+            put_ms: now_ms(),
+        };
+        match failed {
+            None => Ok(round),
+            Some(e) => {
+                round.discard(parts).await;
+                Err(e)
+            }
+        }
+    }
+
+    /// Proposes all commits until the outcome is known: a lost answer is looked up.
+    async fn propose(&self, committer: &dyn GroupCommitter, parts: &[Part<'_>]) -> Result<Outcome, GroupFailure> {
+        let timeout = parts.iter().map(|part| part.member.store.retry_timeout()).max();
+        let timeout_ms = timeout.map_or(0, |t| i64::try_from(t.as_millis()).unwrap_or(i64::MAX));
+        let mut unclear = None;
+        for repeat in 0..PUT_REPEATS {
+            if repeat > 0 {
+                sleep_up_to(FIRST_REPEAT_MS << repeat).await;
+                if !(0..timeout_ms).contains(&now_ms().saturating_sub(self.put_ms)) {
+                    break;
+                }
+            }
+            match committer.propose_all(&self.group).await {
+                Ok(GroupDecision::Ratified) => return Ok(Outcome::Ratified),
+                Ok(GroupDecision::Taken(tails)) => {
+                    for (part, tail) in parts.iter().zip(tails) {
+                        part.managed.learn(0, tail).map_err(|error| GroupFailure {
+                            error,
+                            is_unclear: true,
+                        })?;
+                    }
+                    match self.is_ours(parts).await {
+                        Ok(true) => return Ok(Outcome::Ratified),
+                        Ok(false) => return Ok(Outcome::Lost),
+                        Err(e) => unclear = Some(e),
+                    }
+                }
+                Ok(GroupDecision::PublishFirst { is_unclear }) => {
+                    if is_unclear && unclear.is_none() {
+                        unclear = Some(Error::new(Kind::StoreUnavailable, "an answer was lost"));
+                    }
+                    let published = parts.iter().map(|part| async {
+                        let published = part.managed.publish(part.base.version()).await?;
+                        part.managed.tell_published(published).await
+                    });
+                    if let Err(error) = try_join_all(published).await {
+                        return Err(self.failed(error, unclear.is_some(), parts).await);
+                    }
+                }
+                Ok(GroupDecision::Unknown(e)) => {
+                    warn!(error = %e, "the outcome of a transaction is unclear, asking again");
+                    unclear = Some(e);
+                }
+                Err(error) => return Err(self.failed(error, unclear.is_some(), parts).await),
+            }
+        }
+        match unclear {
+            Some(e) => Err(GroupFailure {
+                error: self.unknown(e, parts),
+                is_unclear: true,
+            }),
+            None => {
+                let error = Error::new(
+                    Kind::ConcurrentWrite,
+                    "the catalog holds too many unpublished commits of the transaction's tables, although they were published: try again",
+                );
+                Err(self.failed(error, false, parts).await)
+            }
+        }
+    }
+
+    async fn failed(&self, error: Error, is_unclear: bool, parts: &[Part<'_>]) -> GroupFailure {
+        if !is_unclear {
+            self.discard(parts).await;
+        }
+        GroupFailure { error, is_unclear }
+    }
+
+    /// Whether the commits are there already: one of them means that all are.
+    async fn is_ours(&self, parts: &[Part<'_>]) -> Result<bool> {
+        for (part, made) in parts.iter().zip(&self.made) {
+            let Some(made) = made else { continue };
+            let key = paths::commit(part.base.version() + 1);
+            match is_ours(&part.member.store, &key, &made.txn_id).await {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                // Not the next version of this table yet, or cleaned up meanwhile.
+                Err(e) if e.kind() == Kind::ObjectNotFound && part.managed.latest() <= Some(part.base.version()) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The error of an outcome that can't be looked up.
+    fn unknown(&self, e: Error, parts: &[Part<'_>]) -> Error {
+        let mut versions = parts.iter().zip(&self.made).filter_map(|(part, made)| {
+            let version = part.base.version() + 1;
+            Some((part.member.store.location(), version, &made.as_ref()?.txn_id))
+        });
+        let Some((location, version, txn_id)) = versions.next() else {
+            return e;
+        };
+        Error::new(
+            Kind::StoreUnavailable,
+            format!(
+                "whether the transaction was committed isn't known, because the catalog stopped answering ({}). Don't run it again before the history of {location} shows version {version}: if that version carries the transaction id {txn_id}, the whole transaction is committed; if it carries another one, nothing of it is",
+                e.message()
+            ),
+        )
+        .with_version(version)
+        .with_source(e)
+    }
+
+    /// Deletes the staged commits, which will never be ratified.
+    async fn discard(&self, parts: &[Part<'_>]) {
+        let lost = parts.iter().zip(&self.group).map(|(part, proposal)| async move {
+            if let GroupProposal::Commit(proposal) = proposal {
+                part.managed.lost(proposal).await;
+            }
+        });
+        join_all(lost).await;
+    }
+
+    /// The work after the commits: publication, checksums, checkpoints. Nothing of it can fail the
+    /// transaction.
+    async fn finish(self, parts: &[Part<'_>], attempt: usize) -> Vec<Option<GroupCommitted>> {
+        // First all: a version is read as soon as it is known.
+        for (part, proposal) in parts.iter().zip(self.group) {
+            if let GroupProposal::Commit(proposal) = proposal {
+                part.managed.won(*proposal);
+            }
+        }
+        let put_ms = self.put_ms;
+        let finished = parts.iter().zip(self.made).map(|(part, made)| async move {
+            let (made, staged) = (made?, part.staged.as_ref()?);
+            let base = Some(&part.base);
+            let won = Won {
+                base,
+                made: &made.attempted,
+                ahead: Ahead::begin(base, &made.attempted.actions),
+                put_ms,
+                attempt,
+            };
+            let committed = finish_won(&part.member.store, staged, won).await;
+            Some(GroupCommitted {
+                version: part.base.version() + 1,
+                committed: committed.inspect(own_commits::keep),
+                files: files_of(staged),
+            })
+        });
+        join_all(finished).await
+    }
+}
+
+/// Keys of the files that a commit adds.
+fn files_of(staged: &Staged) -> Option<BTreeSet<String>> {
+    let mut files = BTreeSet::new();
+    let adds = staged.adds.iter().map(|add| &add.path);
+    for path in adds.chain(staged.cdc.iter().map(|cdc| &cdc.path)) {
+        files.insert(paths::decode(path).ok()?);
+    }
+    for vector in staged.adds.iter().filter_map(|add| add.deletion_vector.as_ref()) {
+        if let Place::File { path, .. } = Place::of(vector).ok()? {
+            files.insert(path);
+        }
+    }
+    Some(files)
+}
