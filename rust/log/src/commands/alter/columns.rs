@@ -158,7 +158,6 @@ pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Positio
 /// Renames a column; its physical name stays, and so does every file (P111, P114).
 pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
     let path = split_path(column)?;
-    needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
     let old = find(&draft.schema, &path)?.name;
     let (_, parent) = path.split_last().unwrap_or((&old, &[]));
     let taken = parent.is_empty() && draft.schema.field_ignore_case(to).is_some_and(|f| f.name != old);
@@ -172,6 +171,8 @@ pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()
             }
         )));
     }
+    // As in Spark, whose analysis knows names, but no column mapping.
+    needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
     check_unused(&draft.metadata, &draft.schema, &path, "renamed")?;
     draft.schema = edit::edit(&draft.schema, &path, |f| {
         Ok(Field {
