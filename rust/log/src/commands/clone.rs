@@ -40,6 +40,8 @@ pub struct CloneRequest {
     pub replace: bool,
     /// Properties in addition to the source's.
     pub properties: BTreeMap<String, String>,
+    /// The source's name in a catalog, for the history; without it the history has the location.
+    pub source_name: Option<String>,
     /// Whether it is a dry run: no file is copied, and nothing is committed.
     pub dry_run: bool,
     /// Settings of the commit.
@@ -166,14 +168,19 @@ async fn run(
         false => files.copy(from.store(), target, tell, elsewhere).await?,
     };
     let metrics = files.metrics(copied);
-    let (name, version) = from.name_and_version();
+    let (place, version) = from.name_and_version();
+    let name = request.source_name.clone().unwrap_or(place);
+    let mut parameters = BTreeMap::from([
+        ("source".to_owned(), json!(name)),
+        ("sourceVersion".to_owned(), version),
+    ]);
+    if !request.shallow {
+        // delta-spark makes shallow clones only, and its history has no such parameter.
+        parameters.insert("isShallow".to_owned(), json!("false"));
+    }
     let operation = Operation {
         name: "CLONE".to_owned(),
-        parameters: BTreeMap::from([
-            ("source".to_owned(), json!(name)),
-            ("sourceVersion".to_owned(), version),
-            ("isShallow".to_owned(), json!(request.shallow.to_string())),
-        ]),
+        parameters,
         metrics: metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect(),
     };
     let staged = Staged {
