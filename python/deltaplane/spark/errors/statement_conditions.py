@@ -158,6 +158,12 @@ _OTHERS = (
     ),
     Known(
         "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
+        DeltaError,
+        r"SHOW TABLE isn't a statement of this version",
+        r"(?is)^\s*show\s+table\s+extended\b.*\bpartition\b",
+    ),
+    Known(
+        "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
         SqlSyntaxError,
         r"expected the end, found `\(`",
         r"(?is)^\s*desc(ribe)?\s+(table\s+)?(extended\s+)?\S+\s+partition\s*\(",
