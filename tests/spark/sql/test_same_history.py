@@ -160,6 +160,12 @@ def test_unknown_defaults_of_properties_are_ignored(enabled: SparkSession, path:
     assert DeltaTable(path).metadata().configuration == {"delta.appendOnly": "true"}
 
 
+def test_defaults_ask_for_versions_of_the_protocol(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    conf[f"{DEFAULTS}minWriterVersion"] = "5"
+    enabled.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    assert DeltaTable(path).protocol().min_writer_version > 2
+
+
 def test_writer_version_seven_asks_for_no_feature(enabled: SparkSession, path: str) -> None:
     versions = "'delta.minReaderVersion' = '3', 'delta.minWriterVersion' = '7'"
     enabled.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ({versions})")

@@ -307,8 +307,9 @@ def default_properties(spark: SparkSession) -> dict[str, str]:
 
 @functools.cache
 def _known_properties() -> frozenset[str]:
-    """The lower-case names of all table properties, with `delta.` in front."""
-    return frozenset(known.key.lower() for known in _native.known_properties())
+    """The lower-case names of all table properties, and of the versions of a protocol."""
+    versions = ("delta.minreaderversion", "delta.minwriterversion")
+    return frozenset((*versions, *(known.key.lower() for known in _native.known_properties())))
 
 
 def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:

@@ -106,7 +106,7 @@ class _Answers:
             return self._answer(spark, question)
         except DeltaError as e:
             kind, location, *_ = question.split("\0")
-            return refusal(e, "SELECT" if kind in ("statement", "changes") else f"SELECT delta.`{location}`")
+            return refusal(e, "SELECT" if kind in ("statement", "changes") else f"SELECT * FROM delta.`{location}`")
         except PySparkException as e:
             if not question.startswith("statement\0"):
                 raise

@@ -17,8 +17,8 @@ __all__ = ["NAMES"]
 _CHANGES = r"(?i)\btable_changes(_by_path)?\s*\("
 # Matches an operation that is a statement, not a method of a class.
 _STATEMENT = r"^(?!\w+\.\w+$)"
-# Matches `delta.` and a path that isn't absolute.
-_RELATIVE = r"\bdelta\.(`(?!/|[\w+.-]+:)|[^`])"
+# Matches a table's name of `delta.` and a path that isn't absolute.
+_RELATIVE = r"\b(from|join|update|into|overwrite|using|table)\s+delta\.(`(?!/|[\w+.-]+:)|[^`])"
 _VIEW = r"(?P<viewName>`[^`]*`) is a view"
 _OTHER = r"(?P<tableName>`[^`]*`) is a table of the format \S+ and no Delta table"
 
@@ -105,15 +105,20 @@ NAMES = (
     # Paths. A path that isn't absolute is no path in delta-spark.
     Known(
         "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY",
+        InvalidArgumentError,
+        r"a table's location is a path or URL .*, not ''",
+    ),
+    Known(
+        "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY",
         TableNotFoundError,
         r"no Delta table here",
-        rf"(?is)^\s*(select|with|from|table|values|update|delete|merge)\b.*{_RELATIVE}",
+        rf"(?is)^\s*(?=select|with|from|table|update|delete|merge)(.*\s)?{_RELATIVE}",
     ),
     Known(
         "TABLE_OR_VIEW_NOT_FOUND",
         TableNotFoundError,
         r"no Delta table here",
-        rf"(?is)^\s*(insert|alter|truncate)\b.*{_RELATIVE}",
+        rf"(?is)^\s*(insert|alter|truncate)\s+{_RELATIVE}",
     ),
     Known("DELTA_TABLE_ONLY_OPERATION", TableNotFoundError, r"", r"""(?i)^\s*(optimize|vacuum)\s+['"]""", "tableName"),
     Known("DELTA_ONLY_OPERATION", TableNotFoundError, r"", r"(?i)^\s*reorg\b"),

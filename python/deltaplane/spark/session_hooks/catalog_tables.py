@@ -89,8 +89,8 @@ class CreatedTable:
                 f"{name}: without a plug-in in the JVM only Spark's own catalog holds names of Delta tables: call it "
                 f"spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
             )
-        of_path = parts[0].strip("`").lower() in FORMATS
-        if not of_path and not re.fullmatch(r"\w+", parts[-1].strip("`"), re.ASCII):
+        in_database = len(parts) == 1 or spark.catalog.databaseExists(parts[-2].strip("`"))
+        if in_database and not re.fullmatch(r"\w+", parts[-1].strip("`"), re.ASCII):
             raise InvalidArgumentError(
                 f"{'.'.join(part.strip('`') for part in parts)} is no name of a table in Spark's catalog: use letters, "
                 "digits and _ alone"
@@ -277,4 +277,4 @@ def name_at(cursor: Grammar, index: int) -> list[str]:
 
 def is_path(parts: list[str]) -> bool:
     """Whether a name is a path."""
-    return len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`")
+    return len(parts) == 2 and parts[0].strip("`").lower() in FORMATS and parts[1].startswith("`")
