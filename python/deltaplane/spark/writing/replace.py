@@ -5,9 +5,11 @@ that must satisfy it, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import _native
@@ -68,6 +70,19 @@ def replace_matching(
     return command_result(snapshot, merge(target, what, intent.settings()), "nothing")
 
 
+@contextmanager
+def _selecting(condition: str, location: str) -> Iterator[None]:
+    """Within the block, Spark's error for a condition that isn't a boolean becomes ours."""
+    try:
+        yield
+    except AnalysisException as e:
+        if e.getCondition() != "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN":
+            raise
+        raise InvalidArgumentError(
+            f"the rows to replace are selected by `{condition}`, which isn't a boolean", table=location
+        ) from e
+
+
 def _refuse_data_columns(condition: str, snapshot: _native.Snapshot) -> None:
     """Refuses a condition with columns by which the table isn't partitioned."""
     partitions = {name.lower() for name in snapshot.info.partition_columns}
@@ -120,7 +135,8 @@ def replace_rows(
             table=location,
         )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
-    which = SparkCondition(target, condition)
+    with _selecting(condition, location):
+        which = SparkCondition(target, condition)
     if not replaces_by_data(df.sparkSession):
         _refuse_data_columns(condition, snapshot)
     incoming = records.IncomingRequest(
@@ -136,7 +152,9 @@ def replace_rows(
     def run(job: Rewriting) -> dict[str, int] | None:
         job.reads(which.tree)
         work = Work(job, target)
-        old = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
+        with _selecting(condition, location):
+            old = which.met(target.frame())
+        old = old.select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:
             deleted = work.delete_rows(old, [0], always_recorded=True).get(0, 0)
         finally:

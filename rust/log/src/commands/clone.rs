@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
+use deltaplane_protocol::actions::{Add, DeletionVector, Protocol, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::{cloned, needs_domains};
@@ -152,12 +152,17 @@ async fn run(
         new_id().to_string(),
         now,
     )?;
-    let protocol = cloned::protocol(
-        state.protocol(),
-        replaced.map(|r| r.protocol()),
-        &metadata,
-        state.schema(),
-    )?;
+    // Parquet files need nothing; the log that describes them has the protocol of new tables.
+    let needed = match from.parquet {
+        Some(_) => Protocol {
+            min_reader_version: 1,
+            min_writer_version: 1,
+            reader_features: None,
+            writer_features: None,
+        },
+        None => state.protocol().clone(),
+    };
+    let protocol = cloned::protocol(&needed, replaced.map(|r| r.protocol()), &metadata, state.schema())?;
     let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
     if as_before && files.new.is_empty() && files.gone.is_empty() {
         let metrics = files.metrics((0, 0));
