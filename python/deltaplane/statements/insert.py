@@ -121,7 +121,9 @@ class Insert:
 
         if self._evolves(session):
             how["schema_mode"] = "merge"
-        how |= {"replace_where": replaced, "options": table.storage_options, **_as_arguments(commit)}
+        # New columns may be null at every depth, whatever the query's rows are.
+        how |= {"replace_where": replaced, "options": table.storage_options, "all_nullable": True}
+        how |= _as_arguments(commit)
         with (
             self._frame(session.spark, session, table, fields, fixed) as (frame, read),
             self.cursor.located(self._place),

@@ -237,11 +237,13 @@ def test_default_within_the_query_of_an_insert(enabled: SparkSession, path: str)
 
 def test_evolution_by_name_casts_elements_of_arrays(enabled: SparkSession, path: str) -> None:
     enabled.sql(f"CREATE TABLE delta.`{path}` (id INT, a ARRAY<INT>, s STRUCT<x: INT>) USING delta")
-    said = "array(1L) AS a, named_struct('x', 2L, 'y', 'new') AS s, 5 AS id, 'more' AS more"
+    said = "array(1L) AS a, named_struct('x', 2L, 'y', 'new') AS s, 5 AS id, array(3) AS more"
     enabled.sql(f"INSERT WITH SCHEMA EVOLUTION INTO delta.`{path}` BY NAME SELECT {said}")
     shown = enabled.table(f"delta.`{path}`")
-    assert shown.schema.simpleString() == "struct<id:int,a:array<int>,s:struct<x:int,y:string>,more:string>"
-    assert [tuple(row) for row in shown.collect()] == [(5, [1], (2, "new"), "more")]
+    assert shown.schema.simpleString() == "struct<id:int,a:array<int>,s:struct<x:int,y:string>,more:array<int>>"
+    assert [tuple(row) for row in shown.collect()] == [(5, [1], (2, "new"), [3])]
+    enabled.sql(f"INSERT INTO delta.`{path}` VALUES (6, NULL, NULL, array(NULL))")
+    assert rows(enabled, f"SELECT id, more FROM delta.`{path}` WHERE id = 6") == [(6, [None])]
 
 
 def test_columns_of_a_table_in_a_database(enabled: SparkSession, name: str) -> None:
