@@ -41,8 +41,8 @@ def rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
 def condition(spark: SparkSession, statement: str) -> str | None:
     with pytest.raises(PySparkException) as refused:
         spark.sql(statement)
-    found: str | None = refused.value.getCondition()
-    return found
+    named: str | None = refused.value.getCondition()
+    return named
 
 
 @pytest.mark.parametrize(
@@ -291,21 +291,23 @@ def test_unknown_columns_of_a_merge_have_delta_sparks_condition(enabled: SparkSe
 
 
 def test_conditions_of_readers_and_writers(enabled: SparkSession, table: str, path: str) -> None:
-    def of(run: Any) -> str | None:
+    def condition_of(run: Any) -> str | None:
         with pytest.raises(PySparkException) as refused:
             run()
-        found: str | None = refused.value.getCondition()
-        return found
+        named: str | None = refused.value.getCondition()
+        return named
 
     reader = enabled.read.format("delta")
-    assert of(lambda: reader.option("path", path).load(path)) == "_LEGACY_ERROR_TEMP_1306"
+    assert condition_of(lambda: reader.option("path", path).load(path)) == "_LEGACY_ERROR_TEMP_1306"
     frame = enabled.table(table)
-    assert of(lambda: frame.write.format("delta").option("path", path).save(path)) == "_LEGACY_ERROR_TEMP_1307"
+    assert (
+        condition_of(lambda: frame.write.format("delta").option("path", path).save(path)) == "_LEGACY_ERROR_TEMP_1307"
+    )
     feed = enabled.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "-1")
-    assert of(lambda: feed.load(path)) == "DELTA_LOG_FILE_NOT_FOUND"
+    assert condition_of(lambda: feed.load(path)) == "DELTA_LOG_FILE_NOT_FOUND"
     stream = enabled.readStream.format("delta").load(path).writeStream.format("delta").partitionBy("nope")
     stream = stream.option("checkpointLocation", f"{path}-checkpoint")
-    assert of(lambda: stream.start(f"{path}-out")) == "_LEGACY_ERROR_TEMP_1196"
+    assert condition_of(lambda: stream.start(f"{path}-out")) == "_LEGACY_ERROR_TEMP_1196"
 
 
 def test_path_of_a_partition_shows_its_rows(enabled: SparkSession, path: str) -> None:

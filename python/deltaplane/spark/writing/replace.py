@@ -5,6 +5,7 @@ that must satisfy it, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -24,7 +25,6 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
 )
 from deltaplane.io import records
-from deltaplane.queries.grammar import Grammar
 from deltaplane.spark.datasource.delta_options import checks_replaced_rows, replaces_by_data
 from deltaplane.spark.dml.conditions import SparkCondition
 from deltaplane.spark.dml.merge import SparkMerge, merge
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from deltaplane.commands.dry_run import DryRun
 
 __all__ = ["replace_matching", "replace_rows"]
+
+# Matches a text within a condition.
+_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def replace_matching(
@@ -87,9 +90,9 @@ def _refuse_data_columns(condition: str, snapshot: _native.Snapshot) -> None:
     """Refuses a condition with columns by which the table isn't partitioned."""
     partitions = {name.lower() for name in snapshot.info.partition_columns}
     columns = {field["name"].lower(): field["name"] for field in snapshot.schema.to_value()["fields"]}
-    for token in Grammar(condition, own_queries=False).tokens:
-        name = token.text.strip("`").lower()
-        if token.kind in ("name", "quoted") and name in columns and name not in partitions:
+    for word in re.findall(r"`[^`]+`|\w+", _TEXTS.sub("", condition)):
+        name = word.strip("`").lower()
+        if name in columns and name not in partitions:
             raise InvalidArgumentError(
                 f"the predicate names the column `{columns[name]}`, which isn't a partition column: use partition columns "
                 "alone, or set spark.databricks.delta.replaceWhere.dataColumns.enabled to true",
