@@ -119,7 +119,7 @@ def test_each_commit_has_the_sessions_user_metadata(
     enabled.sql(f"RESTORE {table} TO VERSION AS OF 1")
     noted = [entry.userMetadata for entry in enabled.sql(f"DESCRIBE HISTORY {table}").collect()]
     assert noted == ["note", "note", "note", None, None]
-    assert enabled.sql(f"DESCRIBE HISTORY {name}").first().userMetadata == "note"  # type: ignore[union-attr]
+    assert enabled.sql(f"DESCRIBE HISTORY {name}").collect()[0].userMetadata == "note"
     DeltaTable(path).alter.set_table_properties({"a": "c"})
     assert "userMetadata" not in last(path)
 
@@ -140,7 +140,7 @@ def test_repeated_statements_have_no_result(
         assert (done.columns[0], done.collect()) == ("num_affected_rows", [])
     assert DeltaTable(path).version() == version
     enabled.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
-    location = enabled.sql(f"DESCRIBE DETAIL {name}").first().location  # type: ignore[union-attr]
+    location = enabled.sql(f"DESCRIBE DETAIL {name}").collect()[0].location
     assert DeltaTable(location).transaction_version("app") == 1
 
 
