@@ -133,6 +133,16 @@ class CommitOperation:
     request: Mapping[str, Any]
 
     @classmethod
+    def write(cls, parameters: Mapping[str, str | bool]) -> CommitOperation:
+        """Rows written to a table, which is recorded as WRITE with further parameters: options that
+        the write has without following them, such as `replaceWhere` of an append.
+
+        >>> CommitOperation.write({"canOverwriteSchema": True}).request
+        {'write': {'parameters': {'canOverwriteSchema': True}}}
+        """
+        return cls({"write": {"parameters": dict(parameters)}})
+
+    @classmethod
     def definition(
         cls,
         statement: str,
@@ -311,14 +321,18 @@ def file_request(writer: WriterProperties | None, target_file_size: int | None =
 
 
 def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperties | None) -> records.CommitRequest:
-    """The settings of a commit, as a part of a write request.
+    """The settings of a commit, as a part of a write request; a commit without `userMetadata` of
+    its own has that of the Spark session which makes it.
 
     Raises:
         InvalidArgumentError: as `CommitProperties.to_request`.
     """
+    from deltaplane.io import session_options
     from deltaplane.io.records import CommitRequest
 
     settings, after = (commit or CommitProperties()).to_request(), (hook or PostCommitHookProperties()).to_request()
+    if settings["user_metadata"] is None:
+        settings["user_metadata"] = session_options.user_metadata()
     return CommitRequest(**settings, **after)
 
 

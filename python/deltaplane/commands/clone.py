@@ -21,12 +21,13 @@ __all__ = ["Clone", "check_parquet_clone", "clone", "clone_parquet"]
 
 @dataclass(frozen=True)
 class Clone:
-    """The arguments of a clone."""
+    """The arguments of a clone; `source_name` is the source's name in a catalog."""
 
     shallow: bool = True
     replace: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
+    source_name: str | None = None
 
 
 def clone(
@@ -96,6 +97,7 @@ def _request(what: Clone, commit: records.CommitRequest) -> records.CloneRequest
         shallow=what.shallow,
         replace=what.replace,
         properties=dict(what.properties),
+        source_name=what.source_name,
         dry_run=what.dry_run,
         commit=commit,
     )

@@ -32,10 +32,13 @@ __all__ = [
     "of_session",
     "overriding",
     "use",
+    "user_metadata",
 ]
 
 # A JSON object of storage options for every store that this process opens by a URL.
 VARIABLE = "DELTAPLANE_STORAGE_OPTIONS"
+# The setting of a session with the text that each of its commits records in the history.
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -216,6 +219,14 @@ def advice(location: str, message: str) -> str | None:
         return None
     named = [setting for option, setting in SPELLINGS.items() if option in message]
     return f"in Spark's settings these are {', '.join(named)}" if named else None
+
+
+def user_metadata() -> str | None:
+    """The text that the session of this call records in the history with each of its commits; None
+    without such a setting, or outside of a session's call."""
+    settings = getattr(_session.get(), "conf", None)
+    text: str | None = None if settings is None else settings.get(_USER_METADATA, None)
+    return text
 
 
 def _together(*layers: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from deltaplane.statements.common.columns import (
 )
 from deltaplane.statements.common.statement import Clause, Session, Statement, altered
 from deltaplane.statements.common.types import column_type
-from deltaplane.table.alter import AlterPlan, TableAlterer
+from deltaplane.table.alter import AlterPlan, TableAlterer, committing_always
 from deltaplane.table.delta_table import DeltaTable
 from deltaplane.table.key_indexes import KeyIndexes
 
@@ -120,7 +120,7 @@ class Alter:
 
                 refuse_changed_properties(table, self.change.properties)
             try:
-                return altered(self.change(table.alter))
+                return altered(self.change(table.alter if session.spark is None else committing_always(table.alter)))
             except (InvalidArgumentError, UnsupportedExpressionError):
                 if session.spark is not None and isinstance(self.change, AddConstraint):
                     from deltaplane.spark.delta_api.constraint_analysis import refuse_as_spark
@@ -246,8 +246,10 @@ def _drop(cursor: Grammar) -> Change:
         newest = DeltaTable(alter._table.location, storage_options=alter._table.storage_options)
         there = [path for path in named if not if_exists or _is_there(newest.schema(), path)]
         columns = [".".join(map(quoted, path)) for path in there]
-        # An empty change: unsetting a property that no table has changes nothing.
-        return alter.drop_columns(columns) if columns else alter.unset_table_properties([_NO_PROPERTY], if_exists=True)
+        if columns:
+            return alter.drop_columns(columns)
+        # An empty change, without a commit in delta-spark too: no table has the property.
+        return TableAlterer(alter._table).unset_table_properties([_NO_PROPERTY], if_exists=True)
 
     return change
 

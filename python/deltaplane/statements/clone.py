@@ -6,7 +6,7 @@ DEEP.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from deltaplane.write.convert import Conversion, FilesHere
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 __all__ = ["Clone", "is_clone", "read_clone"]
 
@@ -60,7 +61,8 @@ class Clone:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.spark.dml.optimize import clone_by_tasks
 
-            return clone_by_tasks(session.spark, source, location, self._what(replaces), options)
+            what = replace(self._what(replaces), source_name=self._source_name(session.spark))
+            return clone_by_tasks(session.spark, source, location, what, options)
         return source.clone(
             location,
             self.shallow,
@@ -94,6 +96,12 @@ class Clone:
         # directory.
         place = parts[1] if ":/" in parts[1] else f"file:{Path(parts[1]).absolute()}"
         return clone_parquet(source, FilesHere(source), f"parquet.`{place}`", (location, options), self._what(replaces))
+
+    def _source_name(self, spark: SparkSession) -> str | None:
+        """The source's full name in Spark's catalog, which the history records; None for a path."""
+        from deltaplane.spark.jvm.names import qualified_name
+
+        return None if self.source.path is not None else qualified_name(spark, ".".join(self.source.parts))
 
     def _what(self, replaces: bool) -> What:
         return What(self.shallow, replaces, self.properties, self.dry_run)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.common.statement import Session, Statement, altered
+from deltaplane.table.alter import committing_always
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,9 @@ class Comment:
     def run(self, session: Session) -> pa.Table:
         """Commits the description."""
         # Spark sets the description as a property, and the history records that.
-        return altered(session.catalog.target(self.table).alter.set_table_properties({"comment": self.text or ""}))
+        alter = session.catalog.target(self.table).alter
+        alter = alter if session.spark is None else committing_always(alter)
+        return altered(alter.set_table_properties({"comment": self.text or ""}))
 
 
 def _read(cursor: Grammar) -> Comment:

@@ -158,6 +158,7 @@ class Create:
         self, session: Session, spark: SparkSession, location: str, replaced: DeltaTable | None
     ) -> int | None:
         from deltaplane.spark import write
+        from deltaplane.spark.datasource.delta_options import transaction
 
         catalog = session.catalog
         with new_rows_on_spark(spark, self.cursor, self.rows_token, catalog, replaced) as (frame, read):
@@ -170,6 +171,7 @@ class Create:
                 self.mode,
                 self.partition_by,
                 "overwrite" if self.mode == "overwrite" else None,
+                txn=transaction(spark),
                 options=catalog.storage_options,
                 description=self.comment,
                 configuration=self._properties(session),

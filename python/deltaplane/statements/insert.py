@@ -25,7 +25,7 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.row_finder import may_read
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
-from deltaplane.schema import Field, PrimitiveType, Schema
+from deltaplane.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 from deltaplane.statements.common.on_spark import new_rows_on_spark
 from deltaplane.statements.common.partition import Fixed, PartitionSpec, read_partition
 from deltaplane.statements.common.statement import (
@@ -45,7 +45,7 @@ from deltaplane.write.refresh import refresh_after_commit
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructType as SparkStruct
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.properties import CommitProperties
@@ -54,6 +54,8 @@ __all__ = ["STATEMENT", "Insert", "read"]
 
 # Time zones of a session in which the embedded engine parses timestamps equally.
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
+# Words that may follow the list of a SELECT.
+_BEHIND_LISTS = ("from", "where", "group", "order", "limit", "union", "intersect", "except", "having", ";")
 Mode = Literal["append", "overwrite"]
 
 
@@ -100,6 +102,11 @@ class Insert:
         if self._is_dynamic(session):
             # The session's setting: only partitions with new rows are replaced.
             replaced, how["partition_overwrite_mode"] = None, "dynamic"
+        if session.spark is not None and not self._matching:
+            from deltaplane.spark.datasource.delta_options import write_operation
+
+            # The session's settings, which the history records of each INSERT.
+            how["operation"] = write_operation(session.spark)
         made = self._made_here(session, table, fields, fixed)
         commit = commit_of(session, dry_run=dry_run)
         if made is not None:
@@ -114,7 +121,9 @@ class Insert:
 
         if self._evolves(session):
             how["schema_mode"] = "merge"
-        how |= {"replace_where": replaced, "options": table.storage_options, **_as_arguments(commit)}
+        # New columns may be null at every depth, whatever the query's rows are.
+        how |= {"replace_where": replaced, "options": table.storage_options, "all_nullable": True}
+        how |= _as_arguments(commit)
         with (
             self._frame(session.spark, session, table, fields, fixed) as (frame, read),
             self.cursor.located(self._place),
@@ -134,6 +143,10 @@ class Insert:
         """Whether the write replaces rows of the table."""
         replaces = self.overwrites or self.where is not None or self.using or self.on is not None
         return "overwrite" if replaces else "append"
+
+    @property
+    def _replaces_all(self) -> bool:
+        return self.where is not None and self.where.text.strip().lower() == "true"
 
     @property
     def _place(self) -> int:
@@ -171,7 +184,8 @@ class Insert:
         fields = fields or [f for f in table.schema().fields if f.name not in fixed_names]
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
-        replaced = None if self.where is None else self.where.over(table, self.table)
+        # As in delta-spark, the history of an INSERT that replaces all rows has no condition.
+        replaced = None if self.where is None or self._replaces_all else self.where.over(table, self.table)
         if fixed and self.overwrites:
             replaced = " AND ".join(fixed_value.condition for fixed_value in fixed)
         return table, fields, fixed, replaced
@@ -289,7 +303,6 @@ class Insert:
     def _grown(self, frame: DataFrame, table: DeltaTable) -> list[Field]:
         """The columns of rows by name, for a table that takes new columns. Values in structs,
         arrays and maps are matched by name."""
-        from deltaplane.commands.merge.columns import is_wider
         from deltaplane.spark.execution.store_cast import widens_columns
         from deltaplane.spark.jvm.schema import delta_schema_json
 
@@ -298,10 +311,7 @@ class Insert:
         columns = list[Field]()
         for new in Schema.from_json(delta_schema_json(frame.schema, nullable=True)).fields:
             old = own.get(new.name.lower())
-            if old is not None and isinstance(old.type, PrimitiveType):
-                wider = widens and is_wider(old.type.to_value(), new.type.to_value())
-                new = new if wider else old
-            columns.append(new if old is None else Field(old.name, new.type, new.nullable, new.metadata))
+            columns.append(new if old is None else _grown_field(old, new, widens))
         return columns
 
     def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> list[str]:
@@ -315,11 +325,16 @@ class Insert:
         if self.listed is not None:
             rows = [self._cells(row, fields) for row in self.listed]
             return Grammar(_listed_text(rows), own_queries=False), 0, None
-        if not self.named:
-            return self.cursor, self.token, self.end
         tokens = self.cursor.tokens[self.token : self.end]
-        made = Grammar(f"{self.named} {self.cursor.sql[tokens[0].start : tokens[-1].end]}", own_queries=False)
-        return made, 0, None
+        defaults = {} if self.by_name else _default_items(tokens)
+        if not self.named and not defaults:
+            return self.cursor, self.token, self.end
+        text, begin = self.named, tokens[0].start
+        for index, number in defaults.items():
+            if number < len(fields):
+                text = f"{text} {self.cursor.sql[begin : tokens[index].start]}{default_of(fields[number])}"
+                begin = tokens[index].end
+        return Grammar(f"{text} {self.cursor.sql[begin : tokens[-1].end]}", own_queries=False), 0, None
 
     def _evolves(self, session: Session) -> bool:
         if self.evolves or session.spark is None:
@@ -366,7 +381,58 @@ def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
     return {"user_metadata": (commit.custom_metadata or {}).get("userMetadata"), "txn": txn[0] if txn else None}
 
 
-def _columns_of(fields: Sequence[Field]) -> StructType:
+def _default_items(tokens: Sequence[Token]) -> dict[int, int]:
+    """The tokens DEFAULT that are a whole item of a query's outermost SELECT lists, by their
+    indexes, with the item's number."""
+    items, depth, number = dict[int, int](), 0, -1
+    for index, token in enumerate(tokens):
+        word = token.text.lower() if token.kind in ("name", "op") else ""
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth:
+            continue
+        if word == "select":
+            number = 0
+        elif word == "," and number >= 0:
+            number += 1
+        elif word == "from":
+            number = -1
+        elif word == "default" and number >= 0:
+            before, behind = (
+                tokens[index - 1].text.lower(),
+                [part.text.lower() for part in tokens[index + 1 : index + 2]],
+            )
+            if before in ("select", ",") and (not behind or behind[0] in (",", *_BEHIND_LISTS)):
+                items[index] = number
+    return items
+
+
+def _grown_field(old: Field, new: Field, widens: bool) -> Field:
+    """A column for values of another type by name: the table's own, with new fields of structs, and
+    with wider types if the table `widens` columns."""
+    to = _grown_type(old.type, new.type, widens)
+    declared = old if to == old.type else new
+    return Field(old.name, to, declared.nullable, declared.metadata)
+
+
+def _grown_type(old: DataType, new: DataType, widens: bool) -> DataType:
+    """The type of such a column, or of a part of it."""
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        own = {field.name.lower(): field for field in old.fields}
+        names = [(own.get(field.name.lower()), field) for field in new.fields]
+        return StructType([field if known is None else _grown_field(known, field, widens) for known, field in names])
+    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        return ArrayType(_grown_type(old.element_type, new.element_type, widens), new.contains_null)
+    if isinstance(old, MapType) and isinstance(new, MapType):
+        key = _grown_type(old.key_type, new.key_type, widens)
+        return MapType(key, _grown_type(old.value_type, new.value_type, widens), new.value_contains_null)
+    if isinstance(old, PrimitiveType):
+        from deltaplane.commands.merge.columns import is_wider
+
+        return new if widens and is_wider(old.to_value(), new.to_value()) else old
+    return new
+
+
+def _columns_of(fields: Sequence[Field]) -> SparkStruct:
     """The columns as Spark types, all nullable."""
     from deltaplane.spark.execution.row_rules import relaxed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -94,7 +94,13 @@ def _properties(cursor: Grammar) -> Properties:
 def _columns(cursor: Grammar) -> ColumnNames:
     if not (cursor.take("in") or cursor.take("from")):
         cursor.expected("IN or FROM")
-    return ColumnNames(cursor.table(alias=False))
+    table = cursor.table(alias=False)
+    if cursor.take("in") or cursor.take("from"):
+        database = cursor.names("a database's name")
+        if len(table.parts) > 1 and table.parts[:-1] != database[-len(table.parts) + 1 :]:
+            cursor.wrong(f"expected one database: the table's name has {'.'.join(table.parts[:-1])}")
+        table = replace(table, parts=(*database, table.parts[-1]))
+    return ColumnNames(table)
 
 
 STATEMENTS = (

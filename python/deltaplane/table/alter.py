@@ -127,6 +127,9 @@ class TableAlterer:
         MetadataChangedException, ProtocolChangedException: another writer changed the table first.
     """
 
+    # Whether a change that changes nothing is committed, too.
+    _always = False
+
     def __init__(self, table: OpenTable) -> None:
         self._table = table
 
@@ -789,12 +792,12 @@ class TableAlterer:
         arguments that `prepare` returns."""
         commit = commit_request(commit_properties, hook)
         plan = self._run(records.AlterRequest({"change": change, **arguments}, dry_run=True, commit=commit))
-        if dry_run or not plan.changed:
+        if dry_run or not (plan.changed or self._always):
             return plan
         for line in plan.announcement():
             _log.warning("%s: %s", self._table.location, line)
         arguments = {**arguments, **prepare()}
-        done = self._run(records.AlterRequest({"change": change, **arguments}, commit=commit))
+        done = self._run(records.AlterRequest({"change": change, **arguments}, always=self._always, commit=commit))
         version = done.version
         keep_in_step(self._table.location)
         if version is None:
@@ -807,6 +810,14 @@ class TableAlterer:
     def _run(self, request: records.AlterRequest) -> AlterPlan:
         options = self._table.storage_options
         return AlterPlan.of(_native.alter_table(self._table.location, options, request))
+
+
+def committing_always(alterer: TableAlterer) -> TableAlterer:
+    """The same changes of the same table, each with a commit: as in delta-spark's statements, a
+    change that changes nothing makes a version, too."""
+    made = TableAlterer(alterer._table)
+    made._always = True
+    return made
 
 
 class _Collected(TableAlterer):

@@ -200,7 +200,7 @@ class WriteIntent:
             applies_row_rules=self.applies_row_rules,
             files=file_request(self.writer_properties, self.target_file_size),
             commit=commit_request(self.commit_properties, self.post_commithook_properties),
-            operation="write" if self.operation is None else self.operation.request,
+            operation=(self.operation or CommitOperation.write({})).request,
             data_change=self.data_change,
         )
 

@@ -7,6 +7,7 @@ be kept in a small file (`record`). Uses no engine.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,10 @@ _FACTS = (
     ("tables", "other schema"),
     ("history", "other history"),
 )
+_DATA_FILE = re.compile(r"(?:spark-<uuid>/)?((?:\w+=[^/\"]*/)*)part-\d+-<uuid>[\w.-]*\.parquet")
 Facts = Mapping[str, Any]
+# Ends of names of columns about a table's files.
+_LAYOUT = ("_size", "_num_of_files")
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,12 @@ def _result(outcome: Mapping[str, Any]) -> dict[str, Any]:
         return {"refused": outcome["error"]}
     # Statements for which delta-spark returns no columns return what `deltaplane.sql` does.
     rows = outcome.get("result") if outcome.get("columns") else None
-    sizes = [i for i, column in enumerate(outcome.get("columns") or ()) if column.split(" ")[0].endswith("_size")]
+    sizes = [i for i, column in enumerate(outcome.get("columns") or ()) if column.split(" ")[0].endswith(_LAYOUT)]
     if rows and sizes:
-        # Bytes of files, which each writer encodes differently.
+        # Bytes of files, which each writer encodes differently, and their number.
         rows = [json.dumps([v for i, v in enumerate(json.loads(row)) if i not in sizes]) for row in rows]
+    # Names of data files, and the directories of Spark's own writer.
+    rows = rows and sorted(_DATA_FILE.sub(r"\1part.parquet", row) for row in rows)
     history = [
         {**_part(commit, "table", "operation", "userMetadata", "transactions"), "parameters": _parameters(commit)}
         for commit in outcome.get("commits", [])

@@ -38,6 +38,8 @@ CAUSES = 12
 _GENERATED = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _EXPRESSION_IDS = re.compile(r"(?<=\w)#\d+L?")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+# What PySpark raises for a condition of delta-spark that Spark's own list doesn't have.
+_UNLISTED = re.compile(r"\[INTERNAL_ERROR\] Cannot find main error class '([A-Z0-9_]+)")
 
 
 class Helpers:
@@ -84,7 +86,7 @@ def run(spark: SparkSession, scenario: Scenario, place: Path) -> dict[str, Any]:
         for view in spark.sql("SHOW VIEWS").collect():
             if view.isTemporary:
                 spark.catalog.dropTempView(view.viewName)
-        spark.sql(f"DROP DATABASE {database} CASCADE")
+        spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")
         for key, value in before.items():
             if value is None:
                 spark.conf.unset(key)
@@ -148,6 +150,8 @@ def normalized(text: str, place: Path) -> str:
 
 def conditions(error: BaseException) -> list[str]:
     """The conditions of an error and of its causes, outermost first."""
+    if unlisted := _UNLISTED.search(str(error)):
+        return [unlisted[1]]
     names: list[str] = []
     own = getattr(error, "getCondition", None)
     if own is not None:

@@ -22,12 +22,15 @@ _NAMES = {letter: name for name, letter in _LETTERS.items()}
 
 
 def write(outcomes: Iterable[Mapping[str, Any]], scenarios: Iterable[Scenario]) -> None:
-    """Writes the facts of outcomes, in the order of the scenarios; those without one are left
-    out."""
+    """Writes the facts of outcomes, in the order of the scenarios. Scenarios without an outcome
+    keep the facts that were recorded before, if there are any."""
     by_digest = {outcome["digest"]: outcome for outcome in outcomes}
+    head, *before = FILE.read_text().splitlines()
+    earlier = {line.split(" ", 1)[0]: line for line in before if head == _HEAD}
     lines = [_HEAD]
     for scenario in scenarios:
         if scenario.digest() not in by_digest:
+            lines += [earlier[scenario.digest()]] if scenario.digest() in earlier else []
             continue
         steps, rows = facts(by_digest[scenario.digest()])
         texts = " ".join(_text(digested(step)) for step in steps)

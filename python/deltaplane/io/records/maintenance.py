@@ -52,6 +52,7 @@ class CloneRequest(Record):
     shallow: bool = False
     replace: bool = False
     properties: Mapping[str, str] = {}
+    source_name: str | None = None
     dry_run: bool = False
     commit: CommitRequest = CommitRequest()
 
@@ -70,4 +71,5 @@ class AlterRequest(Record):
 
     change: Mapping[str, Any]
     dry_run: bool = False
+    always: bool = False
     commit: CommitRequest = CommitRequest()

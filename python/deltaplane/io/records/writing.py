@@ -61,6 +61,7 @@ class WriteRequest(Record):
     configuration: dict[str, str]
     files: FileRequest
     commit: CommitRequest
+    operation: Mapping[str, Any]
     partition_by: list[str] | None = None
     cluster_by: list[str] | None = None
     schema_mode: str | None = None
@@ -74,7 +75,6 @@ class WriteRequest(Record):
     description: str | None = None
     names_seed: str | None = None
     applies_row_rules: bool = False
-    operation: str | Mapping[str, Any] = "write"
     data_change: bool = True
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
-from deltaplane.properties import CommitProperties, Transaction
+from deltaplane.properties import CommitOperation, CommitProperties, Transaction
 from deltaplane.spark.datasource.file_options import is_own
 from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.jvm.internals import is_connect, is_on
@@ -26,19 +26,23 @@ if TYPE_CHECKING:
 __all__ = [
     "Options",
     "change_properties",
+    "checks_replaced_rows",
     "checks_retention",
     "column_names",
     "commit_properties",
     "default_properties",
+    "dynamic_partitions",
     "for_store",
     "merges_schema",
     "number",
+    "replaces_by_data",
     "retention_hours",
     "schema_mode",
     "tells_of_vacuum",
     "transaction",
     "user_metadata",
     "versioned_path",
+    "write_operation",
 ]
 
 _log = logging.getLogger(__name__)
@@ -194,6 +198,43 @@ def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperti
     )
 
 
+def checks_replaced_rows(spark: SparkSession) -> bool:
+    """Whether the rows of an overwrite with `replaceWhere` must satisfy its condition."""
+    return _is_set(spark, "spark.databricks.delta.replaceWhere.constraintCheck.enabled")
+
+
+def replaces_by_data(spark: SparkSession) -> bool:
+    """Whether the condition of `replaceWhere` may use other columns than those of partitions."""
+    return _is_set(spark, "spark.databricks.delta.replaceWhere.dataColumns.enabled")
+
+
+def _is_set(spark: SparkSession, key: str) -> bool:
+    return str(spark.conf.get(key, "true")).lower() == "true"
+
+
+def dynamic_partitions(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:
+    """Whether an overwrite replaces only partitions with new rows: the write's option, otherwise
+    the session's setting."""
+    setting = spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+    return (own or {}).get("partitionoverwritemode", setting).lower() == "dynamic"
+
+
+def write_operation(spark: SparkSession, own: Mapping[str, str] | None = None) -> CommitOperation | None:
+    """What the history records of a write besides its mode: as in delta-spark also options and
+    settings that the write doesn't follow, such as `replaceWhere` of an append; None without any.
+    """
+    own = own or {}
+    options: dict[str, str | bool] = {
+        "isDynamicPartitionOverwrite": dynamic_partitions(spark, own),
+        "canOverwriteSchema": flag(own, "overwriteschema"),
+        "canMergeSchema": merges_schema(spark, own),
+    }
+    parameters = {name: value for name, value in options.items() if value}
+    if "replacewhere" in own:
+        parameters["predicate"] = own["replacewhere"]
+    return CommitOperation.write(parameters) if parameters else None
+
+
 def checks_retention(spark: SparkSession) -> bool:
     """Whether VACUUM refuses retentions shorter than the table's."""
     return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
@@ -247,7 +288,8 @@ def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> 
 
 
 def default_properties(spark: SparkSession) -> dict[str, str]:
-    """The session's properties for new tables."""
+    """The session's properties for new tables; as in delta-spark, names that Delta doesn't know are
+    ignored, here with a warning."""
     if is_connect(spark):
         every: Any = spark.conf.getAll
         settings = dict(every)
@@ -256,7 +298,18 @@ def default_properties(spark: SparkSession) -> dict[str, str]:
         # setting.
         dumped = str(spark._jsparkSession.conf().getAll().mkString("\0"))
         settings = dict(pair.split(" -> ", 1) for pair in dumped.split("\0"))
-    return {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
+    defaults = {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
+    known = _known_properties() if defaults else frozenset()
+    if unknown := [key for key in defaults if key.lower() not in known and not key.startswith("delta.feature.")]:
+        _log.warning("settings name properties that Delta doesn't know, and are ignored: %s", ", ".join(unknown))
+    return {key: value for key, value in defaults.items() if key not in unknown}
+
+
+@functools.cache
+def _known_properties() -> frozenset[str]:
+    """The lower-case names of all table properties, and of the versions of a protocol."""
+    versions = ("delta.minreaderversion", "delta.minwriterversion")
+    return frozenset((*versions, *(known.key.lower() for known in _native.known_properties())))
 
 
 def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:

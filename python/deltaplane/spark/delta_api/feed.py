@@ -60,7 +60,8 @@ def feed(
         nothing = starting is not None and beyond
     else:
         # Two timestamps without a commit between them.
-        nothing = isinstance(starting, datetime) and isinstance(ending, datetime) and last == first - 1
+        nothing = isinstance(starting, datetime) and isinstance(ending, datetime) and starting <= ending
+        nothing = nothing and last == first - 1
     if first is not None and last is not None and first > last and not nothing:
         raise InvalidArgumentError(f"the range ends with version {last}, before its start {first}", table=snapshot.uri)
     if nothing:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrameReader
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.spark.datasource.delta_options import Options, number, versioned_path
+from deltaplane.spark.datasource.partition_paths import partition_path
 from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, flag
 from deltaplane.spark.datasource.time_travel import reaches_beyond
 from deltaplane.spark.delta_api.feed import Bound, check_fed, feed
 from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.jvm.moments import moment
 from deltaplane.spark.jvm.names import located, path_of, qualified_name
+from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.scan.read import named_as, newest_frame, read
 from deltaplane.spark.stream.read import read_stream
 
@@ -88,7 +91,19 @@ class Reader(_Loading, DataFrameReader):
 
     def _loaded(self, path: Any) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)
-        return self._read(*versioned_path(self._path(path, own), store))
+        location, version, timestamp = versioned_path(self._path(path, own), store)
+        try:
+            return self._read(location, version, timestamp)
+        except TableNotFoundError:
+            # As in delta-spark, the directory of a partition shows the partition's rows.
+            if (inside := partition_path(location, store)) is None:
+                raise
+        frame = self._read(inside[0], version, timestamp)
+        for name, value in inside[1].items():
+            column = frame[quoted(name)]
+            same = column == F.lit(value).cast(frame.schema[name].dataType)
+            frame = frame.where(column.isNull() if value is None else same)
+        return frame
 
     def table(self, tableName: str) -> DataFrame:
         location = located(self._session, tableName)

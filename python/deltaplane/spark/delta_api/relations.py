@@ -105,7 +105,8 @@ class _Answers:
         try:
             return self._answer(spark, question)
         except DeltaError as e:
-            return refusal(e, "SELECT")
+            kind, location, *_ = question.split("\0")
+            return refusal(e, "SELECT" if kind in ("statement", "changes") else f"SELECT * FROM delta.`{location}`")
         except PySparkException as e:
             if not question.startswith("statement\0"):
                 raise

@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -81,8 +82,10 @@ def _calls(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 def _feed(spark: SparkSession, name: str, arguments: str) -> DataFrame:
     """The changes that a call requests."""
-    (row,) = DataFrame(spark._jsparkSession.sql(f"SELECT {arguments}"), spark).collect()
-    call: tuple[Any, ...] = tuple(row)
+    call: tuple[Any, ...] = ()
+    if arguments.strip():
+        (row,) = DataFrame(spark._jsparkSession.sql(f"SELECT {arguments}"), spark).collect()
+        call = tuple(row)
     if len(call) not in (2, 3) or not isinstance(call[0], str):
         raise InvalidArgumentError(
             f"{name} takes a table, where its changes begin and perhaps where they end: {arguments}"
@@ -90,5 +93,12 @@ def _feed(spark: SparkSession, name: str, arguments: str) -> DataFrame:
     location = call[0] if name.endswith("path") else location_of(spark, call[0])
     if any(value is None for value in call[1:]):
         raise InvalidArgumentError(f"{name} takes no NULL for where changes begin or end: leave the end out")
+    for value in call[1:]:
+        if not isinstance(value, (int, str, date)) or isinstance(value, bool):
+            raise InvalidArgumentError(
+                f"{name} takes a version or a timestamp for where changes begin and end, not the {type(value).__name__} {value}"
+            )
+        if isinstance(value, int) and value < 0:
+            raise InvalidArgumentError(f"versions count from 0: {value} isn't one", table=location)
     bounds = [value if isinstance(value, int) else moment(spark, str(value)) for value in call[1:]]
     return feed(spark, location, None, bounds[0], bounds[1] if len(bounds) > 1 else None)

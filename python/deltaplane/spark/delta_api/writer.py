@@ -17,11 +17,13 @@ from deltaplane.spark.datasource.delta_options import (
     Options,
     column_names,
     default_properties,
+    dynamic_partitions,
     merges_schema,
     number,
     schema_mode,
     transaction,
     user_metadata,
+    write_operation,
 )
 from deltaplane.spark.datasource.file_options import BLOOM_FILTERS, file_properties
 from deltaplane.spark.datasource.stream_options import flag
@@ -287,7 +289,7 @@ class Writer(Options, DataFrameWriter):
             # An application's version is recorded even without rows.
             empty_commit=txn is not None,
             user_metadata=user_metadata(spark, own),
-            operation=operation,
+            operation=write_operation(spark, own) if operation is None else operation,
             data_change=flag(own, "datachange", "true"),
             **_of_files(own),
         )
@@ -334,8 +336,8 @@ class Writer(Options, DataFrameWriter):
             return "static"
         if "partitionoverwritemode" in own:
             return own["partitionoverwritemode"].lower()
-        setting = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
-        return "static" if "replacewhere" in own else setting.lower()
+        dynamic = "replacewhere" not in own and dynamic_partitions(self._frame.sparkSession)
+        return "dynamic" if dynamic else "static"
 
 
 @with_spark_errors

@@ -23,6 +23,7 @@ from deltaplane.spark.datasource.delta_options import (
     number,
     transaction,
     user_metadata,
+    write_operation,
 )
 from deltaplane.spark.datasource.file_options import BLOOM_FILTERS, file_properties, is_own
 from deltaplane.spark.datasource.stream_options import flag
@@ -268,7 +269,7 @@ class WriterV2(DataFrameWriterV2):
             partition_overwrite_mode="dynamic" if dynamic else "static",
             cluster_by=self._clusters if makes else None,
             all_nullable=True,
-            operation=None
+            operation=write_operation(spark, own)
             if makes is None
             else CommitOperation.definition(
                 makes,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import _native
@@ -21,6 +22,7 @@ from deltaplane.commands.merge.clauses import Clause, said
 from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.index_properties import indexed_columns
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
@@ -83,10 +85,21 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandR
     committed by then.
 
     Raises:
-        InvalidArgumentError: an invalid or nondeterministic clause, or several source rows that
-            change one row.
+        InvalidArgumentError: an invalid or nondeterministic clause, a column that neither table
+            has, or several source rows that change one row.
         SchemaMismatchError: a value's type is incompatible with its column.
     """
+    try:
+        return _repeated(target, what, settings)
+    except AnalysisException as e:
+        if not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN."):
+            raise
+        name = (e.getMessageParameters() or {}).get("objectName", "").replace("`", "")
+        raise InvalidArgumentError(f"the source has no column `{name}`, nor has the table: {e}") from e
+
+
+def _repeated(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
+    """Merges, and begins again when executors were lost."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return _merged(target, what, settings)

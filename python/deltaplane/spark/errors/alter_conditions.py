@@ -25,6 +25,7 @@ _ALTERS = r"(?i)^\s*alter\b"
 _CREATES = r"(?i)^\s*(create|replace)\b"
 _READER = r"^Reader\."
 _WRITERS = r"^(Writer|WriterV2|StreamWriter)\."
+_TWO_PATHS = r"the option path says .*, and the call .*: give the path once"
 
 _VECTORS_AND_MANIFESTS = (
     "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED.PERSISTENT_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION"
@@ -213,6 +214,29 @@ _OPTIONS = (
     ),
     Known("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", InvalidArgumentError, r"a change feed has no version of its own"),
     Known(
+        "DELTA_LOG_FILE_NOT_FOUND",
+        InvalidArgumentError,
+        r"the option startingVersion is a number from 0 on, not '(?P<version>-\d+)'",
+        _READER,
+        spark=PySparkException,
+    ),
+    Known(
+        "_LEGACY_ERROR_TEMP_1196",
+        InvalidArgumentError,
+        r"no column (?P<columnName>.*) to partition by among (?P<validColumnNames>.*)",
+        _WRITERS,
+    ),
+    Known(
+        "DELTA_ILLEGAL_OPTION",
+        InvalidArgumentError,
+        r"the option (?P<name>\w+) is (?P<explain>true or false), not '(?P<input>[^']*)'",
+        _READER,
+        spark=IllegalArgumentException,
+    ),
+    Known("_LEGACY_ERROR_TEMP_1306", InvalidArgumentError, _TWO_PATHS, _READER),
+    Known("_LEGACY_ERROR_TEMP_1307", InvalidArgumentError, _TWO_PATHS, r"^Writer\."),
+    Known("_LEGACY_ERROR_TEMP_1188", InvalidArgumentError, _TWO_PATHS),
+    Known(
         "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
         InvalidArgumentError,
         r"a version stands behind .* and in an option",
@@ -235,7 +259,7 @@ _OPTIONS = (
     Known(
         "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
         InvalidArgumentError,
-        r"(?P<reason>txnAppId and txnVersion go together)",
+        r"(?P<reason>(?:the settings \S+)?txnAppId and \S*txnVersion go together)",
         spark=IllegalArgumentException,
     ),
     Known(

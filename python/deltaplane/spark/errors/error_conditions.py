@@ -90,6 +90,13 @@ _KNOWN = (
     ),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, f"catalog has no table (?P<tableName>{_NAME})"),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, r"no Delta table is here: create one", "", "tableName"),
+    Known(
+        "DELTA_CANNOT_REPLACE_MISSING_TABLE",
+        TableNotFoundError,
+        r"REPLACE TABLE needs a table",
+        r"(?is)^\s*replace\s+table\b.*\bclone\b",
+        "tableName",
+    ),
     Known("TABLE_OR_VIEW_NOT_FOUND", TableNotFoundError, r"no table to be replaced|REPLACE TABLE needs a table"),
     Known("DELTA_TABLE_ONLY_OPERATION", TableNotFoundError, "", r"(?i)^\s*desc(ribe)?\s+history\b", "tableName"),
     Known(
@@ -321,6 +328,11 @@ _KNOWN = (
         InvalidArgumentError,
         r"the predicate names the column `(?P<columnName>[^`]*)`",
         r"(?i)^\s*(optimize|reorg)\b",
+    ),
+    Known(
+        "DELTA_NON_PARTITION_COLUMN_REFERENCE",
+        InvalidArgumentError,
+        r"the predicate names the column `(?P<columnName>[^`]*)`, which isn't a partition column",
     ),
     Known(
         "DELTA_MERGE_UNRESOLVED_EXPRESSION",

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pyspark.errors import PySparkException
 
-from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from deltaplane.spark.errors.known_condition import Known
 
 __all__ = ["NAMES"]
@@ -12,6 +17,8 @@ __all__ = ["NAMES"]
 _CHANGES = r"(?i)\btable_changes(_by_path)?\s*\("
 # Matches an operation that is a statement, not a method of a class.
 _STATEMENT = r"^(?!\w+\.\w+$)"
+# Matches a table's name of `delta.` and a path that isn't absolute.
+_RELATIVE = r"\b(from|join|update|into|overwrite|using|table)\s+delta\.(`(?!/|[\w+.-]+:)|[^`])"
 _VIEW = r"(?P<viewName>`[^`]*`) is a view"
 _OTHER = r"(?P<tableName>`[^`]*`) is a table of the format \S+ and no Delta table"
 
@@ -25,6 +32,23 @@ NAMES = (
     ),
     Known("TABLE_OR_VIEW_NOT_FOUND", TableNotFoundError, r"catalog has no table (?P<relationName>`[^`]*`)", _CHANGES),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, r"no Delta table here", _CHANGES, "tableName"),
+    Known(
+        "INCORRECT_NUMBER_OF_ARGUMENTS", InvalidArgumentError, r"(?P<functionName>\w+) takes a table, where", _CHANGES
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_EXPRESSION",
+        InvalidArgumentError,
+        r"for where changes begin and end, not the (?P<expType>\w+)",
+        _CHANGES,
+    ),
+    Known(
+        "DELTA_LOG_FILE_NOT_FOUND",
+        InvalidArgumentError,
+        r"versions count from 0: (?P<version>-\d+) isn't one",
+        _CHANGES,
+        "logPath",
+        spark=PySparkException,
+    ),
     # Names of the catalog.
     Known("TABLE_OR_VIEW_NOT_FOUND", TableNotFoundError, r"catalog has no table (?P<relationName>`[^`]*`)", _STATEMENT),
     Known("TABLE_OR_VIEW_NOT_FOUND", InvalidArgumentError, r"no table is called (?P<relationName>`[^`]*`)", _STATEMENT),
@@ -56,7 +80,46 @@ NAMES = (
         spark=PySparkException,
     ),
     Known("DELTA_ONLY_OPERATION", TableNotFoundError, rf"{_OTHER}, and (?P<operation>.*) takes"),
-    # Paths.
+    Known(
+        "INVALID_SCHEMA_OR_RELATION_NAME",
+        InvalidArgumentError,
+        r"(?P<name>\S.*) is no name of a table in Spark's catalog",
+    ),
+    Known("REQUIRES_SINGLE_PART_NAMESPACE", UnsupportedFeatureError, r"only Spark's own catalog holds names of Delta"),
+    Known(
+        "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION",
+        TableNotFoundError,
+        r"no Delta table here.*@v(?P<historicalVersion>\d+)\]",
+        r"(?is)^\s*(insert|update|delete|merge)\b",
+    ),
+    Known(
+        "DELTA_INVALID_PARTITION_PATH",
+        InvalidArgumentError,
+        r"names no partition of the form column=value: (?P<path>[^\[]*[^\[ ])",
+    ),
+    Known(
+        "DELTA_NON_PARTITION_COLUMN_SPECIFIED",
+        InvalidArgumentError,
+        r"that isn't partitioned by (?P<columnList>`[^`]*`): (?P<fragment>[^\[]*[^\[ ])",
+    ),
+    # Paths. A path that isn't absolute is no path in delta-spark.
+    Known(
+        "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY",
+        InvalidArgumentError,
+        r"a table's location is a path or URL .*, not ''",
+    ),
+    Known(
+        "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY",
+        TableNotFoundError,
+        r"no Delta table here",
+        rf"(?is)^\s*(?=select|with|from|table|update|delete|merge)(.*\s)?{_RELATIVE}",
+    ),
+    Known(
+        "TABLE_OR_VIEW_NOT_FOUND",
+        TableNotFoundError,
+        r"no Delta table here",
+        rf"(?is)^\s*(insert|alter|truncate)\s+{_RELATIVE}",
+    ),
     Known("DELTA_TABLE_ONLY_OPERATION", TableNotFoundError, r"", r"""(?i)^\s*(optimize|vacuum)\s+['"]""", "tableName"),
     Known("DELTA_ONLY_OPERATION", TableNotFoundError, r"", r"(?i)^\s*reorg\b"),
     Known(

@@ -157,6 +157,36 @@ _OTHERS = (
         r"(?is)^\s*desc(ribe)?\s+(table\s+)?(extended\s+)?\w+\s+\w+\.",
     ),
     Known(
+        "PATH_NOT_FOUND", DeltaError, r"there are no files to load below `(?P<path>[^`]*)`", r"(?i)^\s*copy\s+into\b"
+    ),
+    Known(
+        "DELTA_MISSING_ICEBERG_CLASS",
+        SqlSyntaxError,
+        r"expected PURGE, found `UPGRADE`",
+        r"(?i)^\s*reorg\b",
+        spark=PySparkException,
+    ),
+    Known(
+        "DELTA_MISSING_ICEBERG_CLASS",
+        TableNotFoundError,
+        r"no table or view `iceberg\.",
+        r"(?i)^\s*convert\b",
+        spark=PySparkException,
+    ),
+    Known(
+        "DEFAULT_PLACEMENT_INVALID",
+        SqlSyntaxError,
+        r"expected the end, found `(?:\|\||[-+*/])`",
+        r"(?is)^\s*update\b.*=\s*default\s*(?:\|\||[-+*/])",
+    ),
+    Known("_LEGACY_ERROR_TEMP_1109", InvalidArgumentError, r"selected by `(?P<f>[^`]*)`, which isn't a boolean"),
+    Known(
+        "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
+        DeltaError,
+        r"SHOW TABLE isn't a statement of this version",
+        r"(?is)^\s*show\s+table\s+extended\b.*\bpartition\b",
+    ),
+    Known(
         "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
         SqlSyntaxError,
         r"expected the end, found `\(`",

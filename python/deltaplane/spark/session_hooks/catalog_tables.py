@@ -4,6 +4,7 @@ a location, and Spark's own catalog stores its name; a view is made from a frame
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -63,6 +64,7 @@ class CreatedTable:
 
         Raises:
             UnsupportedFeatureError: the name belongs to another catalog than Spark's own.
+            InvalidArgumentError: the name has characters that Spark's catalog doesn't take.
             TableAlreadyExistsError: the name belongs to a view, or to a table of another format.
         """
         words = [token.text.lower() for token in cursor.tokens]
@@ -86,6 +88,12 @@ class CreatedTable:
             raise UnsupportedFeatureError(
                 f"{name}: without a plug-in in the JVM only Spark's own catalog holds names of Delta tables: call it "
                 f"spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
+            )
+        in_database = len(parts) == 1 or spark.catalog.databaseExists(parts[-2].strip("`"))
+        if in_database and not re.fullmatch(r"\w+", parts[-1].strip("`"), re.ASCII):
+            raise InvalidArgumentError(
+                f"{'.'.join(part.strip('`') for part in parts)} is no name of a table in Spark's catalog: use letters, "
+                "digits and _ alone"
             )
         if other_holder(spark, name) is not None:
             if if_absent:
@@ -269,4 +277,4 @@ def name_at(cursor: Grammar, index: int) -> list[str]:
 
 def is_path(parts: list[str]) -> bool:
     """Whether a name is a path."""
-    return len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`")
+    return len(parts) == 2 and parts[0].strip("`").lower() in FORMATS and parts[1].startswith("`")

@@ -73,7 +73,7 @@ from deltaplane.spark.session_hooks.catalog_tables import (
 )
 from deltaplane.spark.session_hooks.execute_immediate import Immediate
 from deltaplane.spark.session_hooks.no_table import refuse_no_table
-from deltaplane.spark.session_hooks.results import result_frame
+from deltaplane.spark.session_hooks.results import is_repetition, result_frame
 from deltaplane.spark.session_hooks.show_create_table import create_text
 from deltaplane.spark.session_hooks.views import about_the_table, check_no_columns
 from deltaplane.statements import command_of
@@ -373,7 +373,9 @@ def _ran(
         return spark.createDataFrame([(hadoop_path(path),) for path in paths], "path string")
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
     if made is None:
-        return result_frame(spark, command, command.run(Session(catalog, spark)))
+        session = Session(catalog, spark)
+        repeated = is_repetition(session, command)
+        return result_frame(spark, command, command.run(session), repeated=repeated)
     if made.is_others:
         return spark.createDataFrame([], StructType([]))
     done = made.checked(spark, command).run(Session(catalog, spark))

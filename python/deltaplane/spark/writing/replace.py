@@ -5,9 +5,12 @@ that must satisfy it, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import _native
@@ -22,6 +25,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
 )
 from deltaplane.io import records
+from deltaplane.spark.datasource.delta_options import checks_replaced_rows, replaces_by_data
 from deltaplane.spark.dml.conditions import SparkCondition
 from deltaplane.spark.dml.merge import SparkMerge, merge
 from deltaplane.spark.dml.rewriting import ACT, SparkTarget, Work
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
     from deltaplane.commands.dry_run import DryRun
 
 __all__ = ["replace_matching", "replace_rows"]
+
+# Matches a text within a condition.
+_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def replace_matching(
@@ -66,6 +73,33 @@ def replace_matching(
     return command_result(snapshot, merge(target, what, intent.settings()), "nothing")
 
 
+@contextmanager
+def _selecting(condition: str, location: str) -> Iterator[None]:
+    """Within the block, Spark's error for a condition that isn't a boolean becomes ours."""
+    try:
+        yield
+    except AnalysisException as e:
+        if e.getCondition() != "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN":
+            raise
+        raise InvalidArgumentError(
+            f"the rows to replace are selected by `{condition}`, which isn't a boolean", table=location
+        ) from e
+
+
+def _refuse_data_columns(condition: str, snapshot: _native.Snapshot) -> None:
+    """Refuses a condition with columns by which the table isn't partitioned."""
+    partitions = {name.lower() for name in snapshot.info.partition_columns}
+    columns = {field["name"].lower(): field["name"] for field in snapshot.schema.to_value()["fields"]}
+    for word in re.findall(r"`[^`]+`|\w+", _TEXTS.sub("", condition)):
+        name = word.strip("`").lower()
+        if name in columns and name not in partitions:
+            raise InvalidArgumentError(
+                f"the predicate names the column `{columns[name]}`, which isn't a partition column: use partition columns "
+                "alone, or set spark.databricks.delta.replaceWhere.dataColumns.enabled to true",
+                table=snapshot.location,
+            )
+
+
 def _is_about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     try:
         return about_partitions(condition, snapshot)
@@ -85,14 +119,17 @@ def replace_rows(
     exist, or if whole partitions are replaced, since that reads no old row.
 
     Raises:
-        InvalidArgumentError: a new row doesn't satisfy the condition; or a condition on rows with
-            `data_change=False`.
+        InvalidArgumentError: a new row doesn't satisfy the condition, unless the session's
+            `spark.databricks.delta.replaceWhere.constraintCheck.enabled` is false; a condition on
+            rows with `data_change=False`, or with the session's
+            `spark.databricks.delta.replaceWhere.dataColumns.enabled` as false.
     """
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
     except TableNotFoundError:
         return None
-    if _is_about_partitions(condition, snapshot):
+    checks = checks_replaced_rows(df.sparkSession)
+    if checks and _is_about_partitions(condition, snapshot):
         return None
     if not intent.data_change:
         raise InvalidArgumentError(
@@ -101,11 +138,16 @@ def replace_rows(
             table=location,
         )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
-    which = SparkCondition(target, condition)
+    with _selecting(condition, location):
+        which = SparkCondition(target, condition)
+    if not replaces_by_data(df.sparkSession):
+        _refuse_data_columns(condition, snapshot)
     incoming = records.IncomingRequest(
         _native.TableSchema(delta_schema_json(df.schema, nullable=True)), intent.merges_schema
     )
     parameters = overwrite_says({"predicate": condition}, merge_schema=intent.merges_schema)
+    if intent.operation is not None:
+        parameters |= intent.operation.request.get("write", {}).get("parameters", {})
     others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
     refusal = not_selected(condition)
@@ -113,7 +155,9 @@ def replace_rows(
     def run(job: Rewriting) -> dict[str, int] | None:
         job.reads(which.tree)
         work = Work(job, target)
-        old = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
+        with _selecting(condition, location):
+            old = which.met(target.frame())
+        old = old.select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:
             deleted = work.delete_rows(old, [0], always_recorded=True).get(0, 0)
         finally:
@@ -121,7 +165,8 @@ def replace_rows(
         names = {name.lower(): name for name in df.columns}
         columns = [field["name"] for field in work.fields if field["name"].lower() in names]
         new = work.inserted(df, columns, [df[quoted(names[name.lower()])] for name in columns])
-        broken = F.when(~F.coalesce(F.expr(condition), F.lit(False)), shown_row(refusal, condition, columns))
+        selected = F.coalesce(F.expr(condition), F.lit(False))
+        broken = F.when(~selected, shown_row(refusal, condition, columns)) if checks else None
         written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
         return job.commit(write_metrics(job.finish(), deleted, written))
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
+use deltaplane_protocol::actions::{Add, DeletionVector, Protocol, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::{cloned, needs_domains};
@@ -40,6 +40,8 @@ pub struct CloneRequest {
     pub replace: bool,
     /// Properties in addition to the source's.
     pub properties: BTreeMap<String, String>,
+    /// The source's name in a catalog, for the history; without it the history has the location.
+    pub source_name: Option<String>,
     /// Whether it is a dry run: no file is copied, and nothing is committed.
     pub dry_run: bool,
     /// Settings of the commit.
@@ -150,12 +152,17 @@ async fn run(
         new_id().to_string(),
         now,
     )?;
-    let protocol = cloned::protocol(
-        state.protocol(),
-        replaced.map(|r| r.protocol()),
-        &metadata,
-        state.schema(),
-    )?;
+    // Parquet files need nothing; the log that describes them has the protocol of new tables.
+    let needed = match from.parquet {
+        Some(_) => Protocol {
+            min_reader_version: 1,
+            min_writer_version: 1,
+            reader_features: None,
+            writer_features: None,
+        },
+        None => state.protocol().clone(),
+    };
+    let protocol = cloned::protocol(&needed, replaced.map(|r| r.protocol()), &metadata, state.schema())?;
     let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
     if as_before && files.new.is_empty() && files.gone.is_empty() {
         let metrics = files.metrics((0, 0));
@@ -166,14 +173,19 @@ async fn run(
         false => files.copy(from.store(), target, tell, elsewhere).await?,
     };
     let metrics = files.metrics(copied);
-    let (name, version) = from.name_and_version();
+    let (place, version) = from.name_and_version();
+    let name = request.source_name.clone().unwrap_or(place);
+    let mut parameters = BTreeMap::from([
+        ("source".to_owned(), json!(name)),
+        ("sourceVersion".to_owned(), version),
+    ]);
+    if !request.shallow {
+        // delta-spark makes shallow clones only, and its history has no such parameter.
+        parameters.insert("isShallow".to_owned(), json!("false"));
+    }
     let operation = Operation {
         name: "CLONE".to_owned(),
-        parameters: BTreeMap::from([
-            ("source".to_owned(), json!(name)),
-            ("sourceVersion".to_owned(), version),
-            ("isShallow".to_owned(), json!(request.shallow.to_string())),
-        ]),
+        parameters,
         metrics: metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect(),
     };
     let staged = Staged {

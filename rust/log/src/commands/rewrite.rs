@@ -117,7 +117,8 @@ impl Rewrite {
         let state = base.state();
         state.check_write()?;
         state.check_properties()?;
-        if request.data_change && features::is_append_only(state.view()) {
+        // A MERGE may only insert rows: the transaction refuses it if it removes files.
+        if request.data_change && request.operation != "MERGE" && features::is_append_only(state.view()) {
             return Err(Error::invalid_argument(format!(
                 "the table is append-only (delta.appendOnly = true): {} can't change its rows; append, or unset the property first",
                 request.operation

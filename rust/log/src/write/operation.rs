@@ -27,7 +27,7 @@ pub(crate) fn operation(
     gone: &Gone,
 ) -> Operation {
     let (name, parameters) = match &request.operation {
-        CommitOperation::Write => ("WRITE".to_owned(), of_write(request)),
+        CommitOperation::Write { parameters } => ("WRITE".to_owned(), of_write(request, parameters)),
         CommitOperation::Definition {
             statement,
             fills,
@@ -70,7 +70,7 @@ fn metrics(request: &WriteRequest, adds: &[Add], gone: &Gone) -> BTreeMap<String
             ("numOutputBytes", bytes),
             files_gone,
         ],
-        CommitOperation::Write | CommitOperation::Definition { .. } => {
+        CommitOperation::Write { .. } | CommitOperation::Definition { .. } => {
             let mut metrics = vec![
                 ("numFiles", count(adds.len())),
                 ("numOutputRows", rows),
@@ -93,8 +93,8 @@ fn metrics(request: &WriteRequest, adds: &[Add], gone: &Gone) -> BTreeMap<String
         .collect()
 }
 
-/// The parameters that were passed; the partition columns are always included.
-fn of_write(request: &WriteRequest) -> BTreeMap<String, Value> {
+/// The parameters that were passed, and `more`; the partition columns are always included.
+fn of_write(request: &WriteRequest, more: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     let mode = match request.mode {
         WriteMode::Error => "ErrorIfExists",
         WriteMode::Append => "Append",
@@ -122,6 +122,9 @@ fn of_write(request: &WriteRequest) -> BTreeMap<String, Value> {
             .filter(|(_, so)| *so)
             .map(|(k, so)| (k.to_owned(), json!(so))),
     );
+    for (name, value) in more {
+        parameters.entry(name.clone()).or_insert_with(|| value.clone());
+    }
     parameters
 }
 
@@ -143,6 +146,9 @@ fn of_definition(
     ]);
     if saves_as_table {
         parameters.insert("isV1SaveAsTableOverwrite".into(), json!("true"));
+        if request.schema_mode == Some(SchemaMode::Overwrite) {
+            parameters.insert("canOverwriteSchema".into(), json!("true"));
+        }
     }
     parameters
 }

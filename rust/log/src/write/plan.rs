@@ -276,7 +276,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         configuration,
         ..Metadata::default()
     };
-    row_tracking::complete(&mut metadata, &new_id().to_string())?;
+    row_tracking::complete(&mut metadata, &asked, &new_id().to_string())?;
     let view = View {
         metadata: &metadata,
         schema: &schema,
@@ -937,7 +937,7 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
         // There are no rows.
         applies_row_rules: true,
         operation: match request.operation {
-            CommitOperation::Write => CommitOperation::Definition {
+            CommitOperation::Write { .. } => CommitOperation::Definition {
                 statement: match request.mode {
                     WriteMode::Overwrite => "CREATE OR REPLACE TABLE",
                     _ => "CREATE TABLE",

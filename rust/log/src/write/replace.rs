@@ -53,7 +53,7 @@ pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Met
         column_mapping::check_mode_change(Mapping::of(&before.configuration)?, Mapping::of(&configuration)?)?;
     }
     after.configuration = configuration;
-    row_tracking::complete(&mut after, &new_id().to_string())?;
+    row_tracking::complete(&mut after, &asked, &new_id().to_string())?;
     Ok((after, asked))
 }
 

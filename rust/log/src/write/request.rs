@@ -186,12 +186,15 @@ pub struct IncomingRequest {
 }
 
 /// The operation that a write belongs to.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CommitOperation {
     /// Rows written to a table.
-    #[default]
-    Write,
+    Write {
+        /// Further parameters for the history: options that this write doesn't follow.
+        #[serde(default)]
+        parameters: BTreeMap<String, Value>,
+    },
     /// A statement that creates or replaces a table, with rows or without.
     Definition {
         /// `CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`.
@@ -225,6 +228,14 @@ pub enum CommitOperation {
         /// The command's arguments.
         parameters: BTreeMap<String, Value>,
     },
+}
+
+impl Default for CommitOperation {
+    fn default() -> Self {
+        Self::Write {
+            parameters: BTreeMap::new(),
+        }
+    }
 }
 
 /// Arguments of a write.
@@ -330,7 +341,7 @@ impl WriteRequest {
             files: FileRequest::default(),
             commit: CommitRequest::default(),
             applies_row_rules: false,
-            operation: CommitOperation::Write,
+            operation: CommitOperation::default(),
             data_change: true,
         }
     }

@@ -70,13 +70,14 @@ pub fn ask(asked: &mut Directives) {
     asked.features.insert(FEATURE.name.to_owned());
 }
 
-/// Names the hidden columns of a table that enables row tracking, unless they have names (P141);
-/// `unique` makes the names unique.
-pub fn complete(metadata: &mut Metadata, unique: &str) -> Result<()> {
-    if !is_on(metadata) {
+/// Names the hidden columns of a table that enables row tracking (P141), or, as delta-spark does,
+/// is asked to support it, unless they have names; `unique` makes the names unique.
+pub fn complete(metadata: &mut Metadata, asked: &Directives, unique: &str) -> Result<()> {
+    let is_asked = asked.features.contains(FEATURE.name) && !asked.as_delta_rs;
+    if !is_on(metadata) && !is_asked {
         return Ok(());
     }
-    if is_suspended(metadata) {
+    if is_on(metadata) && is_suspended(metadata) {
         return Err(Error::invalid_argument(format!(
             "{ENABLED} and {SUSPENDED} can't both be true (P141): leave one out"
         )));

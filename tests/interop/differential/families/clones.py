@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from interop.differential.scenarios import KEEP_VERSIONS, Scenario, python, scenario
 
-COLUMNS = "source_num_of_files num_of_copied_files num_removed_files".split()
 CLONES = (
     "CREATE TABLE t SHALLOW CLONE src",
     "CREATE TABLE t SHALLOW CLONE src VERSION AS OF 1",

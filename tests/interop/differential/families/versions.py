@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import KEEP_VERSIONS, Scenario, python, scenario
+from interop.differential.scenarios import KEEP_VERSIONS, Scenario, python, scenario, some
 
 TRAVELS = (
     "SELECT * FROM t VERSION AS OF 0",
@@ -147,7 +147,7 @@ def scenarios() -> Iterator[Scenario]:
         "INSERT INTO t REPLACE WHERE id > 2 SELECT 8, 'r'",
         "INSERT OVERWRITE t VALUES (9, 'o')",
         "TRUNCATE TABLE t",
-        "RESTORE t TO VERSION AS OF 1",
+        some("RESTORE t TO VERSION AS OF 1", "num_removed_files"),
         "ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')",
         "INSERT INTO t VALUES (10, 'x')",
         "ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",

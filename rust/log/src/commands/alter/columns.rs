@@ -158,10 +158,10 @@ pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Positio
 /// Renames a column; its physical name stays, and so does every file (P111, P114).
 pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
     let path = split_path(column)?;
-    needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
     let old = find(&draft.schema, &path)?.name;
     let (_, parent) = path.split_last().unwrap_or((&old, &[]));
-    let taken = parent.is_empty() && draft.schema.field_ignore_case(to).is_some_and(|f| f.name != old);
+    let new_path = [parent, &[to.to_owned()]].concat();
+    let taken = find(&draft.schema, &new_path).is_ok_and(|f| f.name != old);
     if to.is_empty() || taken {
         return Err(Error::invalid_argument(format!(
             "column `{column}` can't be renamed to `{to}`: {}",
@@ -172,6 +172,8 @@ pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()
             }
         )));
     }
+    // As in Spark, whose analysis knows names, but no column mapping.
+    needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
     check_unused(&draft.metadata, &draft.schema, &path, "renamed")?;
     draft.schema = edit::edit(&draft.schema, &path, |f| {
         Ok(Field {
@@ -184,7 +186,6 @@ pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()
         let listed = draft.metadata.partition_columns.iter_mut();
         listed.filter(|c| **c == old).for_each(|c| to.clone_into(c));
     }
-    let new_path = [parent, &[to.to_owned()]].concat();
     stats_columns::follow(&mut draft.metadata, &path, Some(&new_path));
     let parameters = [
         ("oldColumnPath", json!(join_path(&path))),
@@ -293,14 +294,23 @@ pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str, lengths
         )));
     };
     check_unused(&draft.metadata, &draft.schema, &path, "given another type")?;
-    if !super::lengths::change(draft, &path, wider, lengths)? {
-        let view = View {
-            schema: &draft.schema,
-            ..draft.base.view()
-        };
-        draft.schema = type_widening::widen(view, &path, wider)?;
+    let named = named_part(&path);
+    if super::lengths::change(draft, &path, wider, lengths)? {
+        return says_changed(draft, &named, None);
     }
-    says_changed(draft, &named_part(&path), None)
+    let before = find(&draft.schema, &named)?;
+    let view = View {
+        schema: &draft.schema,
+        ..draft.base.view()
+    };
+    draft.schema = type_widening::widen(view, &path, wider)?;
+    // delta-spark's history has the new type without the list of changes that the column keeps.
+    let after = Field {
+        metadata: before.metadata,
+        ..find(&draft.schema, &named)?
+    };
+    draft.says(CHANGED, [("column", json!(column_of(&named, &after).to_string()))]);
+    Ok(())
 }
 
 /// The path of the field that contains this part of its type.

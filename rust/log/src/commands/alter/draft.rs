@@ -85,7 +85,11 @@ impl<'a> Draft<'a> {
     /// The commit that applies the change; without actions if nothing changed.
     pub(super) fn finish(mut self) -> Result<Staged> {
         self.map_columns()?;
-        row_tracking::complete(&mut self.metadata, &crate::environment::new_id().to_string())?;
+        row_tracking::complete(
+            &mut self.metadata,
+            &self.asked,
+            &crate::environment::new_id().to_string(),
+        )?;
         if self.schema != **self.base.schema() {
             self.schema.check_names()?;
             self.metadata.schema_string = Some(self.schema.to_json());

@@ -19,7 +19,9 @@ pub(super) fn sync(draft: &mut Draft<'_>, column: &str, furthest: Option<i64>) -
             join_path(&path)
         )));
     }
+    // delta-spark's history has the column as it was.
+    super::columns::says_changed(draft, &path, None)?;
     draft.schema = edit(&draft.schema, &path, |f| identity_columns::synced(f, furthest))?;
     draft.read = ReadSet::Table;
-    super::columns::says_changed(draft, &path, None)
+    Ok(())
 }

@@ -224,6 +224,9 @@ pub struct AlterRequest {
     /// Only plan.
     #[serde(default)]
     pub dry_run: bool,
+    /// Commit a change that changes nothing, too, as delta-spark's statements do.
+    #[serde(default)]
+    pub always: bool,
     /// The settings of the commit, without applications' versions and clean-up.
     #[serde(default)]
     pub commit: CommitRequest,
@@ -303,7 +306,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         after: planned.protocol.clone().unwrap_or_else(|| before.clone()),
         before,
     };
-    if done.changed && !request.dry_run {
+    if (done.changed || request.always) && !request.dry_run {
         if begins_row_tracking(&base, &planned) {
             let settings = with_settings(Staged::default(), &request.commit);
             base = number_files(store, base, &settings, RowIds::Assigned).await?;

@@ -12,6 +12,7 @@ use super::draft::Draft;
 use super::not_empty;
 
 const CONSTRAINTS: &str = "delta.constraints.";
+const FEATURES: &str = "delta.feature.";
 /// Spark's name for the description among properties.
 const COMMENT: &str = "comment";
 
@@ -20,7 +21,8 @@ const COMMENT: &str = "comment";
 pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Result<()> {
     let keys: Vec<&String> = asked.keys().collect();
     not_empty(&keys, "property")?;
-    draft.says("SET TBLPROPERTIES", [("properties", json!(json!(asked).to_string()))]);
+    let shown: BTreeMap<String, &String> = asked.iter().map(|(key, value)| (shown_key(key), value)).collect();
+    draft.says("SET TBLPROPERTIES", [("properties", json!(json!(shown).to_string()))]);
     let mut rest = asked.clone();
     let (directives, unchecked) = draft.settings.directives(&mut rest)?;
     draft.asked = directives;
@@ -47,11 +49,21 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
     check_with_the_rest(draft)
 }
 
+/// A property's name in the history, as delta-spark writes it.
+fn shown_key(key: &str) -> String {
+    let lower = key.to_lowercase();
+    match lower.starts_with(FEATURES) {
+        true => lower,
+        false => canonical_key(key).unwrap_or_else(|_| key.to_owned()),
+    }
+}
+
 /// Removes properties; a key that isn't set is an error unless `if_exists`.
 pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> Result<()> {
     not_empty(keys, "property")?;
+    let shown: Vec<String> = keys.iter().map(|key| shown_key(key)).collect();
     let parameters = [
-        ("properties", json!(json!(keys).to_string())),
+        ("properties", json!(json!(shown).to_string())),
         ("ifExists", json!(if_exists)),
     ];
     draft.says("UNSET TBLPROPERTIES", parameters);

@@ -10,7 +10,7 @@ use crate::schema::StructType;
 use crate::{Error, Result};
 
 /// The metadata: properties are the source's with some of the caller's, the id that of the table
-/// which is replaced, or `id`.
+/// which is replaced, or `id`. As in delta-spark, the description isn't copied.
 pub fn metadata(
     source: &Metadata,
     replaced: Option<&Metadata>,
@@ -20,6 +20,7 @@ pub fn metadata(
 ) -> Result<Metadata> {
     let mut metadata = source.clone();
     metadata.id = replaced.map_or(id, |r| r.id.clone());
+    metadata.description = None;
     metadata.created_time = replaced.map_or(Some(now_ms), |r| r.created_time);
     // Properties that refer to versions of the source's log are invalid in another log.
     for key in all().flat_map(|f| f.log_properties) {

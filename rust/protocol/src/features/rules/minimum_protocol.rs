@@ -30,7 +30,8 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
     if let Some(b) = base.filter(|_| set == had) {
         return Ok(b.clone());
     }
-    if base.is_none() {
+    // Writer version 7, asked for by number, names features one by one, and no others.
+    if base.is_none() && asked.min_writer_version != Some(FEATURES_WRITER) {
         set.extend(all().filter(|f| f.in_new_tables).map(|f| f.name.to_owned()));
     }
     Ok(minimum_protocol(set))
