@@ -16,7 +16,7 @@ from structure.rust_modules import Crate
 # The workspace crates that each crate may use. `python` is the boundary and may use all.
 CRATES = {
     "boundary": set(),
-    "catalog": {"error"},
+    "catalog": {"protocol", "log", "error"},
     "error": set(),
     "protocol": {"error"},
     "store": {"error"},

@@ -8,6 +8,7 @@ pub mod api;
 pub mod catalog;
 pub mod client;
 pub mod commit;
+pub mod committer;
 pub mod error;
 pub mod limits;
 pub mod local;

@@ -39,6 +39,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// A UUID that is the same for the same text.
+pub(crate) fn uuid_of(text: &str) -> uuid::Uuid {
+    let mut bytes = [0; 16];
+    for (target, source) in bytes.iter_mut().zip(Sha256::digest(text.as_bytes())) {
+        *target = source;
+    }
+    uuid::Uuid::from_bytes(bytes)
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
