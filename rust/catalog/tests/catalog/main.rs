@@ -9,6 +9,7 @@
 
 mod hostile;
 mod lifecycle;
+mod managed_tables;
 mod postgres;
 mod proxy;
 mod races;
