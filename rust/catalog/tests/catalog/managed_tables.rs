@@ -81,15 +81,15 @@ async fn append(store: &Store, add: Add) -> deltaplane_error::Result<Committed> 
 /// The paths of the version's files, sorted.
 async fn paths(store: &Store, version: Option<u64>) -> (u64, Vec<String>) {
     let snapshot = Snapshot::open(store, version).await.unwrap();
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for version in 1..=snapshot.version() {
         let text = store.read(&deltaplane_protocol::paths::commit(version)).await.unwrap();
         let lines = std::str::from_utf8(&text).unwrap().lines();
         let actions = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        found.extend(actions.filter_map(|action| Some(action["add"]["path"].as_str()?.to_owned())));
+        paths.extend(actions.filter_map(|action| Some(action["add"]["path"].as_str()?.to_owned())));
     }
-    found.sort();
-    (snapshot.version(), found)
+    paths.sort();
+    (snapshot.version(), paths)
 }
 
 #[tokio::test(flavor = "multi_thread")]
