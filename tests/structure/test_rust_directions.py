@@ -16,7 +16,7 @@ from structure.rust_modules import Crate
 # The workspace crates that each crate may use. `python` is the boundary and may use all.
 CRATES = {
     "boundary": set(),
-    "catalog": {"protocol", "log", "error"},
+    "catalog": {"protocol", "store", "log", "error"},
     "error": set(),
     "protocol": {"error"},
     "store": {"error"},
@@ -29,6 +29,7 @@ CRATES = {
     "spark_plan": {"protocol", "store", "log", "data", "operations", "error"},
     "python": {
         "boundary",
+        "catalog",
         "error",
         "protocol",
         "store",

@@ -23,6 +23,10 @@ def sql(
             "--table", "-t", metavar="NAME=LOCATION", help="A name for a table; may be repeated.", show_default=False
         ),
     ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option(help="A catalog, such as sqlite:///lake.db, with further tables.", show_default=False),
+    ] = None,
     option: StoreOptions = None,
     dry_run: Annotated[
         bool,
@@ -30,7 +34,7 @@ def sql(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Runs a Spark SQL statement; a table is delta.`location` or a name defined by --table."""
+    """Runs a Spark SQL statement; a table is delta.`location`, or named by --table or --catalog."""
     from deltaplane.statements import sql as run_sql
 
     pairs = [text.partition("=") for text in table or []]
@@ -39,8 +43,9 @@ def sql(
     tables = {name: location for name, _, location in pairs}
     options = store_options(option)
     if dry_run:
-        render.dry_run(run_sql(statement, tables=tables, storage_options=options, dry_run=True), as_json=json)
+        planned = run_sql(statement, tables=tables, storage_options=options, catalog=catalog, dry_run=True)
+        render.dry_run(planned, as_json=json)
     else:
         with progress.shown():
-            result = run_sql(statement, tables=tables, storage_options=options)
+            result = run_sql(statement, tables=tables, storage_options=options, catalog=catalog)
         render.rows(result, as_json=json)
