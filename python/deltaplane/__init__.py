@@ -14,6 +14,7 @@ from deltaplane.names import late_names
 from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
+    from deltaplane.catalogs import Catalog
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.erasure import ErasureReport, prove_erased
     from deltaplane.commands.plan_explanation import PlanExplanation
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlterPlan",
     "BloomFilterProperties",
+    "Catalog",
     "ColumnProperties",
     "CommitProperties",
     "CopyResult",
@@ -81,6 +83,7 @@ __all__ = [
 _LATER = {
     "AlterPlan": "table.alter",
     "BloomFilterProperties": "properties",
+    "Catalog": "catalogs",
     "ColumnProperties": "properties",
     "CommitProperties": "properties",
     "CopyResult": "copying",

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, final
 from deltaplane.io.records import (
     AlterRequest,
     AlterResult,
+    CatalogEntry,
     CheckpointResult,
     CleanupResult,
     CloneRequest,
@@ -58,6 +59,62 @@ __version__: str
 build_profile: str
 
 def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], object]) -> None: ...
+
+@final
+class CatalogNames:
+    """The names of a catalog that storage options name: those of catalogs, schemas and tables have
+    one to three parts."""
+
+    @staticmethod
+    def open(options: Mapping[str, str]) -> CatalogNames:
+        """Asks nothing yet."""
+
+    def describe(self) -> str:
+        """The catalog as messages name it, without credentials."""
+
+    def list(self, name: str | None = None) -> list[CatalogEntry]:
+        """The catalogs; the schemas of a catalog; the tables of a schema; a table itself."""
+
+    def create(self, name: str, comment: str | None = None, storage_root: str | None = None) -> None:
+        """Creates a catalog or a schema."""
+
+    def drop(self, name: str, force: bool) -> None:
+        """Drops a catalog, schema or table; `force`: with all that is in it."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a name."""
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Renames a table within its schema."""
+
+    def register(self, name: str, snapshot: Snapshot) -> None:
+        """Gives the snapshot's table a name, as an external table."""
+
+    def create_token(self, principal: str, expires_at_ms: int | None = None) -> str:
+        """A new token for servers of a catalog in a database; expires at a time in ms since 1970
+        (UTC)."""
+
+    def revoke_tokens(self, principal: str) -> int:
+        """Revokes all tokens of a principal; returns how many there were."""
+
+    def grant(self, principal: str, name: str | None, access: str | None) -> None:
+        """Sets a principal's access (`READ`, `WRITE`, `MANAGE`, or None) to a catalog or schema, or
+        to everything."""
+
+    def serve(self, address: str, tokens: bool) -> CatalogServer:
+        """Serves a catalog in a database. Without `tokens` everybody has all rights, which only a
+        loopback address permits."""
+
+@final
+class CatalogServer:
+    """A running server."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `host:port`."""
+
+    def stop(self) -> None:
+        """Stops accepting requests, and waits for those that run."""
 
 @final
 class RawStore:
@@ -242,6 +299,10 @@ class Snapshot:
     def log_size(self) -> LogSize: ...
     def checkpoint(self) -> CheckpointResult: ...
     def cleanup_metadata(self) -> CleanupResult: ...
+    def publish(self) -> int:
+        """Publishes this version and those before it, where a catalog decides commits; the highest
+        version up to which all are published."""
+
     def compact_logs(self, starting_version: int, ending_version: int) -> None: ...
 
 @final

@@ -83,6 +83,21 @@ NEEDED: dict[str, dict[str, Any]] = {
     "copy_into": {"table_or_uri": "memory://argument-types/t", "source": "/no/such/place"},
     "register_log_store": {"scheme": "argtypes", "factory": lambda a, o: None},
     "sql": {"text": "SELECT 1"},
+    "Catalog": {"uri": "sqlite:////no/such/place/lake.db"},
+    "Catalog.create_catalog": {"name": "main"},
+    "Catalog.create_schema": {"name": "main.s"},
+    "Catalog.create_table": {"name": "main.s.t", "schema": ROWS.schema},
+    "Catalog.create_token": {"principal": "p"},
+    "Catalog.drop": {"name": "main.s.t"},
+    "Catalog.exists": {"name": "main.s.t"},
+    "Catalog.grant": {"principal": "p", "access": "READ"},
+    "Catalog.info": {"name": "main.s.t"},
+    "Catalog.location": {"name": "main.s.t"},
+    "Catalog.register": {"name": "main.s.t", "location": "memory://argument-types/t"},
+    "Catalog.rename": {"name": "main.s.t", "new_name": "u"},
+    "Catalog.revoke_tokens": {"principal": "p"},
+    "Catalog.table": {"name": "main.s.t"},
+    "Catalog.tables": {"schema": "main.s"},
     "write_deltalake": {"table_or_uri": "memory://argument-types/t", "data": ROWS},
 }
 # Parameters that accept any type; their errors describe the content and don't name the argument.
@@ -104,7 +119,15 @@ def surface() -> Iterator[tuple[str, Callable[..., Any], Callable[[], Callable[.
         function = getattr(deltaplane, name)
         yield name, function, lambda function=function: function
     classes = ("Transaction", "CommitProperties", "PostCommitHookProperties", "BloomFilterProperties")
-    for name in (*classes, "ColumnProperties", "WriterProperties", "DeltaTable", "GroupWriter", "OnceWriter"):
+    for name in (
+        *classes,
+        "ColumnProperties",
+        "WriterProperties",
+        "DeltaTable",
+        "GroupWriter",
+        "OnceWriter",
+        "Catalog",
+    ):
         cls = getattr(deltaplane, name)
         yield name, cls, lambda cls=cls: cls
     for cls in (PrimitiveType, ArrayType, MapType, Field, StructType, Schema):
@@ -116,6 +139,7 @@ def surface() -> Iterator[tuple[str, Callable[..., Any], Callable[[], Callable[.
         ("TableMerger", lambda: table().merge(ROWS, "t.x = s.x", "s", "t")),
         ("GroupWriter", lambda: deltaplane.GroupWriter(table())),
         ("OnceWriter", lambda: deltaplane.OnceWriter(table())),
+        ("Catalog", lambda: deltaplane.Catalog("sqlite:////no/such/place/lake.db")),
         ("QueryBuilder", deltaplane.QueryBuilder),
         ("QueryResult", lambda: deltaplane.sql("SELECT 1")),
     ]

@@ -28,7 +28,7 @@ LAYERS = (
     ("write",),
     ("advisor", "copying", "transaction", "writer"),
     ("table",),
-    ("polars",),
+    ("catalogs", "polars"),
     ("__init__",),
     ("spark",),
     ("queries",),

@@ -29,6 +29,7 @@ CRATES = {
     "spark_plan": {"protocol", "store", "log", "data", "operations", "error"},
     "python": {
         "boundary",
+        "catalog",
         "error",
         "protocol",
         "store",

@@ -58,6 +58,7 @@ __all__ = [
     "info",
     "names",
     "progress",
+    "records",
     "report",
     "rows",
     "schema",
@@ -250,6 +251,14 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
         for entry in entries
     ]
     _table(("version", "time", "operation", "metrics", "user metadata"), rows, numbers=("version",))
+
+
+def records(values: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
+    """Prints rows with the same keys as a table, or as a JSON list."""
+    if as_json:
+        print_json([dict(row) for row in values])
+    elif values:
+        _table(list(values[0]), [list(row.values()) for row in values])
 
 
 def names(title: str, values: Sequence[str]) -> None:

@@ -185,7 +185,7 @@ class _Load:
         planning the write."""
         snapshot = _native.Snapshot.open(self.location, self.options)
         _check_memory(snapshot)
-        before = Loaded.of(snapshot, self.options)
+        before = Loaded.of(self.location, self.options, snapshot)
         new = (
             self.source_files
             if "force" in self.asked

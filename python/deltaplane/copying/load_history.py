@@ -49,13 +49,13 @@ class Loaded:
     runs: tuple[_Run, ...]
 
     @classmethod
-    def of(cls, snapshot: _native.Snapshot, options: dict[str, str] | None) -> Loaded:
-        """Reads the load history of a version.
+    def of(cls, location: str, options: dict[str, str] | None, snapshot: _native.Snapshot) -> Loaded:
+        """Reads the load history of a version of the table at a location.
 
         Raises:
             InvalidArgumentError: the note is missing.
         """
-        store, pointer = _native.RawStore.open(snapshot.location, options), snapshot.transactions().get(APPLICATION)
+        store, pointer = _native.RawStore.open(location, options), snapshot.transactions().get(APPLICATION)
         if pointer is None:
             return cls(store, None, ())
         path = f"{_FOLDER}/{pointer}.json"
@@ -65,7 +65,7 @@ class Loaded:
             raise InvalidArgumentError(
                 f"which files were loaded can't be told, since `{path}` can't be read ({e}): restore it, or load into a "
                 "new table",
-                table=snapshot.location,
+                table=location,
                 version=snapshot.version,
             ) from e
         return cls(store, pointer, tuple(_Run(run["name"], run["files"]) for run in said["runs"]))

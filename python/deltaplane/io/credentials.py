@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from deltaplane.exceptions import InvalidArgumentError, StoreDeniedError, StoreUnavailableError
 from deltaplane.io.own_identity import aws_credentials
 
-__all__ = ["CredentialProvider", "Handed", "check", "fetch", "hand", "is_local", "provider_name"]
+__all__ = ["CredentialProvider", "Handed", "check", "fetch", "hand", "is_local", "provider_name", "token"]
 
 CredentialProvider: TypeAlias = Callable[[], Any]
 
@@ -162,6 +162,25 @@ def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
             "its message isn't shown, since it may hold a credential: call the provider by itself to see it"
         ) from None
     return _fields(name, credentials)
+
+
+def token(name: str) -> str:
+    """A catalog's token from the function of this name. Errors don't show the text of its
+    exception, which may contain the token.
+
+    Raises:
+        StoreDeniedError: it raised an exception, or returned something else than text.
+    """
+    provider = _provider(name)
+    try:
+        answer = provider()
+    except Exception as e:  # noqa: BLE001 whatever it is, the core gets an error of ours
+        raise StoreDeniedError(
+            f"the catalog_token function {name} raised {type(e).__qualname__}; call it by itself to see the message"
+        ) from None
+    if not isinstance(answer, str):
+        raise StoreDeniedError(f"the catalog_token function {name} returned {type(answer).__name__}, not text")
+    return answer
 
 
 def _provider(name: str) -> CredentialProvider:

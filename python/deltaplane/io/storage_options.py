@@ -20,7 +20,7 @@ __all__ = ["StorageOptions", "TableUri", "VersionLike", "location_text", "storag
 
 TableUri = str | os.PathLike[str]
 VersionLike: TypeAlias = "int | str | datetime"
-# Text values; only `credential_provider` may be a callable.
+# Text values; only `credential_provider` and `catalog_token` may be callables.
 StorageOptions: TypeAlias = Mapping[str, str] | Mapping[str, str | CredentialProvider]
 
 
@@ -59,6 +59,8 @@ def storage_options_text(storage_options: Mapping[str, object] | None) -> dict[s
             continue
         if key.lower() == "credential_provider":
             value = provider_name(value)
+        elif key.lower() == "catalog_token" and callable(value):
+            key, value = "catalog_token_provider", provider_name(value)
         options[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
 

@@ -29,7 +29,24 @@ from deltaplane.table.delta_table import DeltaTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ArrowSource", "Catalog", "DeltaSource", "SourceRows"]
+__all__ = ["ArrowSource", "Catalog", "DeltaSource", "Names", "SourceRows"]
+
+
+class Names(Protocol):
+    """A catalog whose names a statement may use."""
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """What its tables' locations are opened with."""
+
+    def location(self, name: str) -> str:
+        """The location of a table, existing or not."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of this name."""
+
+    def register(self, name: str, location: str) -> object:
+        """Gives the table at a location a name."""
 
 
 class SourceRows(Protocol):
@@ -116,6 +133,7 @@ class Catalog:
             differently than by `DeltaTable`.
         by_session: whether a Spark session finds the same tables by the same names, also in parts
             that only Spark parses.
+        names: a catalog with further tables.
     """
 
     def __init__(
@@ -125,10 +143,13 @@ class Catalog:
         version_at: Callable[[str, dict[str, str] | None, VersionLike], int] | None = None,
         *,
         by_session: bool = False,
+        names: Names | None = None,
     ) -> None:
         self.by_session = by_session
         self._tables = {str(name).lower(): value for name, value in (tables or {}).items()}
-        self.storage_options = storage_options_text(storage_options)
+        self.names = names
+        options = storage_options_text(storage_options)
+        self.storage_options = options if names is None else {**names.storage_options, **(options or {})}
         self._version_at = version_at
         self._read: dict[str, pa.Table] = {}
         self._tables_open: dict[tuple[str, str], DeltaTable] = {}
@@ -226,6 +247,8 @@ class Catalog:
 
     def _named_source(self, name: TableName) -> Any:
         source = self._tables.get(".".join(name.parts).lower())
+        if source is None and self.names is not None:
+            return self.names.location(".".join(name.parts))
         if source is None:
             known = f" (there are {', '.join(self._tables)})" if self._tables else ""
             raise InvalidArgumentError(

@@ -26,6 +26,7 @@ from deltaplane.statements.common.statement import Command, Rehearsable, Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from deltaplane import catalogs
     from deltaplane.commands.dry_run import DryRun
 
 __all__ = ["STATEMENTS", "command_of", "find_statements", "sql"]
@@ -69,6 +70,7 @@ def sql(
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
+    catalog: catalogs.Catalog | str | None = None,
     dry_run: Literal[False] = False,
     memory_limit: int | str | None = None,
     temp_directory: str | PathLike[str] | None = None,
@@ -81,6 +83,7 @@ def sql(
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
+    catalog: catalogs.Catalog | str | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 @checked()
@@ -91,6 +94,7 @@ def sql(
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     tables: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
+    catalog: catalogs.Catalog | str | None = None,
     dry_run: bool = False,
     memory_limit: int | str | None = None,
     temp_directory: str | PathLike[str] | None = None,
@@ -98,12 +102,12 @@ def sql(
     """Runs one statement in Spark SQL.
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`),
-    or by names from `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) may follow
-    either. Statements: SELECT (with WITH, joins, also LATERAL ones, PIVOT, groups, windows, set
-    operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a
-    CLONE, or LIKE another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE
-    HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, EXPLAIN, OPTIMIZE, REORG, RESTORE,
-    VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
+    or by names from `tables` or `catalog`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'`
+    (UTC) may follow either. Statements: SELECT (with WITH, joins, also LATERAL ones, PIVOT, groups,
+    windows, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE
+    (also as a CLONE, or LIKE another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE,
+    DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, EXPLAIN, OPTIMIZE, REORG,
+    RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
     DuckDB (the extra `local`) runs queries, and only expressions for which its result equals
     Spark's; everything else is refused by name. Sums and averages of floating-point numbers depend
@@ -123,6 +127,9 @@ def sql(
         tables: name → location, `DeltaTable` (read at its version; a change moves it to the new
             version) or Arrow data (read only).
         storage_options: access to the stores of tables that are named by their location.
+        catalog: a `deltaplane.Catalog` or its URI, in which all names are found that `tables`
+            doesn't have, such as `main.sales.orders`. CREATE TABLE creates a managed table there,
+            and with LOCATION an external one.
         dry_run: whether to write nothing and return the planned changes of INSERT, UPDATE, DELETE,
             TRUNCATE, MERGE or REORG as a `DryRun`. With `spark`, the executors compute the rows of
             an INSERT for it.
@@ -179,8 +186,8 @@ def sql(
         from deltaplane.spark.datasource.session import session_text
 
         text = session_text(spark, text)
-    command, catalog = command_of(text, spark is None), _catalog(tables, storage_options, spark)
-    session = Session(catalog, spark, _memory(command, spark, memory_limit, temp_directory))
+    command, known = command_of(text, spark is None), _catalog(tables, storage_options, spark, catalog)
+    session = Session(known, spark, _memory(command, spark, memory_limit, temp_directory))
     with _in_words_of_sql() if spark is None else spark_texts():
         return _done(command, session, dry_run)
 
@@ -227,10 +234,19 @@ def _done(command: Command, session: Session, dry_run: bool) -> QueryResult | Dr
 
 
 def _catalog(
-    tables: Mapping[str, Any] | None, storage_options: StorageOptions | None, spark: SparkSession | None
+    tables: Mapping[str, Any] | None,
+    storage_options: StorageOptions | None,
+    spark: SparkSession | None,
+    catalog: catalogs.Catalog | str | None,
 ) -> Catalog:
+    if isinstance(catalog, str):
+        from deltaplane.catalogs import Catalog as Named
+
+        catalog = Named(catalog, storage_options=storage_options)
     if spark is None:
-        return Catalog(tables, storage_options)
+        return Catalog(tables, storage_options, names=catalog)
+    if catalog is not None:
+        raise UnsupportedFeatureError("a Spark session finds names in its own catalogs: leave catalog out")
     from deltaplane.spark.datasource.time_travel import version_at
 
     return Catalog(tables, storage_options, version_at)

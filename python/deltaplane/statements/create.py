@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
 from deltaplane.properties import CommitOperation
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
@@ -69,6 +69,11 @@ class Create:
     def run(self, session: Session) -> pa.Table:
         """Creates the table in one commit."""
         location, options = self._location(session.catalog), session.catalog.storage_options
+        names = session.catalog.names if self.location is not None and self.table.path is None else None
+        if names is not None and names.exists(self.table.shown):
+            if self.mode == "ignore":
+                return one_row(operation="CREATE TABLE", version=None)
+            raise TableAlreadyExistsError(f"the catalog has a table {self.table.shown}", table=location)
         there = DeltaTable.is_deltatable(location, options)
         if self.must_exist and not there:
             raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
@@ -81,6 +86,8 @@ class Create:
                 )
             if self.location is not None and (there or not self.uses):
                 # The statement only registers a name for the existing table.
+                if names is not None:
+                    names.register(self.table.shown, location)
                 return one_row(operation=operation, version=DeltaTable(location, storage_options=options).version())
         if there and self.mode == "ignore":
             return one_row(operation=operation, version=None)
@@ -104,6 +111,8 @@ class Create:
                     cluster_by=self.cluster_by,
                     operation=self._operation,
                 ).version()
+        if names is not None:
+            names.register(self.table.shown, location)
         return one_row(operation=operation, version=version)
 
     def _properties(self, session: Session) -> dict[str, str]:

@@ -24,24 +24,72 @@ const PICKLES: &str = "
 
 /// Exports a function, or the functions of an `impl` block, with their bodies in
 /// `crate::errors::guard`. `#[boundary(pickles)]` adds what pickle needs to the block of a class
-/// that holds one serializable value: the constructor takes its bytes.
+/// that holds one serializable value: the constructor takes its bytes. `get(name: Type, …)` adds
+/// a getter for each of these fields of the value. On a struct the attribute makes it a class that
+/// has no more than these. A method without a body is one of the value that the class holds.
 #[proc_macro_attribute]
 pub fn boundary(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let added = match arguments.to_string().as_str() {
-        "pickles" => PICKLES,
-        _ => "",
-    };
-    let exported = match item.clone().into_iter().any(|token| is(&token, "impl")) {
+    let added = added(arguments);
+    let tokens: Vec<TokenTree> = item.clone().into_iter().collect();
+    if let Some(index) = tokens.iter().position(|token| is(token, "struct")) {
+        let name = tokens.get(index + 1).map(ToString::to_string).unwrap_or_default();
+        let class = "#[::pyo3::pyclass(frozen, module = \"deltaplane._native\")]";
+        let mut out: TokenStream = class.parse().unwrap_or_default();
+        out.extend(item);
+        out.extend("#[pymethods]".parse::<TokenStream>().unwrap_or_default());
+        let block = format!("impl {name} {{}}").parse().unwrap_or_default();
+        out.extend(guarded(block, Some(&added)));
+        return out;
+    }
+    let exported = match tokens.iter().any(|token| is(token, "impl")) {
         true => "#[pymethods]",
         false => "#[pyfunction]",
     };
     let mut out: TokenStream = exported.parse().unwrap_or_default();
-    out.extend(guarded(item, Some(added)));
+    out.extend(guarded(item, Some(&added)));
     out
 }
 
+/// The functions that the attribute's arguments ask for.
+fn added(arguments: TokenStream) -> String {
+    let mut added = String::new();
+    for token in arguments {
+        match token {
+            token if is(&token, "pickles") => added += PICKLES,
+            TokenTree::Group(fields) => added += &getters(fields.stream()),
+            _ => {}
+        }
+    }
+    added
+}
+
+/// A getter for each `name: Type`.
+fn getters(fields: TokenStream) -> String {
+    let parts = split(fields);
+    let pairs = parts.iter().filter_map(|part| part.split_once(':'));
+    pairs
+        .map(|(name, kind)| {
+            let name = name.trim();
+            format!("#[getter]\nfn {name}(&self) -> {kind} {{ self.0.{name}.clone() }}\n")
+        })
+        .collect()
+}
+
+/// The texts between commas outside of `<…>`.
+fn split(tokens: TokenStream) -> Vec<String> {
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for token in tokens {
+        depth += i32::from(is(&token, "<")) - i32::from(is(&token, ">"));
+        match parts.last_mut() {
+            Some(part) if depth > 0 || !is(&token, ",") => *part += &format!("{token} "),
+            _ => parts.push(String::new()),
+        }
+    }
+    parts
+}
+
 fn is(token: &TokenTree, word: &str) -> bool {
-    matches!(token, TokenTree::Ident(ident) if ident.to_string() == word)
+    matches!(token, TokenTree::Ident(_) | TokenTree::Punct(_)) && token.to_string() == word
 }
 
 fn is_body(token: &TokenTree) -> bool {
@@ -69,17 +117,43 @@ fn guarded(item: TokenStream, added: Option<&str>) -> TokenStream {
                 out.push(token);
                 let mut signature: Vec<TokenTree> = Vec::new();
                 for token in tokens.by_ref() {
-                    if is_body(&token) {
-                        function(&mut out, signature, token);
+                    let body = match is(&token, ";") {
+                        true => delegated(&signature),
+                        false => token,
+                    };
+                    if is_body(&body) {
+                        function(&mut out, signature, body);
                         break;
                     }
-                    signature.push(token);
+                    signature.push(body);
                 }
             }
             token => out.push(token),
         }
     }
     out.into_iter().collect()
+}
+
+/// The body of a method without one: it calls the method of its name of the value that the class
+/// holds, and makes the result a `Record` where the signature says so.
+fn delegated(signature: &[TokenTree]) -> TokenTree {
+    let name = signature.first().map(ToString::to_string).unwrap_or_default();
+    let arguments = signature.iter().find_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group.stream()),
+        _ => None,
+    });
+    let names: Vec<String> = split(arguments.unwrap_or_default())
+        .iter()
+        .filter_map(|argument| Some(argument.split_once(':')?.0.trim().to_owned()))
+        .collect();
+    let call = format!("self.0.{name}({})", names.join(", "));
+    let has = |word: &str| signature.iter().any(|token| is(token, word));
+    let body = match (has("Record"), has("Result")) {
+        (true, true) => format!("{call}.map(Record)"),
+        (true, false) => format!("Record({call})"),
+        _ => call,
+    };
+    Group::new(Delimiter::Brace, body.parse().unwrap_or_default()).into()
 }
 
 /// Writes a function's signature and its guarded body.

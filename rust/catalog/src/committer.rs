@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::committer::{Committer, Content, Decision, LogTail, Proposal, Ratified, StagedFile};
+use deltaplane_log::committer::{Committer, Content, Decision, LogTail, Maintenance, Proposal, Ratified, StagedFile};
 use serde_json::Value;
 
 use crate::api::columns::from_log;
@@ -85,6 +85,13 @@ impl CatalogCommitter {
         };
         match create_managed(self.catalog.as_ref(), &self.name, &self.table_id, request).await {
             Ok(_) => Ok(Decision::Ratified),
+            Err(e) if e.error_type == ErrorType::AlreadyExists => Err(Error::new(
+                Kind::TableAlreadyExists,
+                format!(
+                    "another writer created {} first, and nothing of this write is in it: repeat the write",
+                    self.name
+                ),
+            )),
             Err(e) if e.error_type.rules_out_change() => Err(e.into()),
             Err(e) => Ok(Decision::Unknown(e.into())),
         }
@@ -238,6 +245,10 @@ impl Committer for CatalogCommitter {
         let request = UpdateTable::new(&self.asserted(), vec![reported]);
         self.catalog.update(&self.name, &request).await?;
         Ok(())
+    }
+
+    fn permits(&self, _work: Maintenance) -> bool {
+        self.extensions.maintenance
     }
 
     fn most_inline_bytes(&self) -> u64 {

@@ -13,6 +13,7 @@ pub mod error;
 pub mod limits;
 pub mod local;
 mod managed_features;
+pub mod named;
 pub mod names;
 pub mod secret;
 pub mod server;

@@ -4,6 +4,7 @@
 mod alter;
 mod arrow_bridge;
 mod cache;
+mod catalog;
 mod credentials;
 mod errors;
 mod events;
@@ -42,6 +43,7 @@ mod _native {
         alter::{alter_table, check_properties, known_features, known_properties},
         arrow_bridge::{ArrowSchema, ArrowStream},
         cache::{cache_contents, cache_dir, clear_cache},
+        catalog::{CatalogNames, CatalogServer},
         incoming::check_batch,
         log_store::register_log_store,
         maintenance::{

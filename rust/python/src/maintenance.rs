@@ -19,6 +19,7 @@ use crate::errors::kind_of;
 use crate::incoming::Rows;
 use crate::progress::{Function, run_with_progress};
 use crate::record::Record;
+use crate::session_options::store_to_create;
 use crate::snapshot::{Options, Snapshot, store};
 use crate::table_schema::TableSchema;
 
@@ -123,8 +124,12 @@ pub(crate) fn clone_table(
     parquet: Option<ParquetSource>,
 ) -> PyResult<Record<Cloned>> {
     run_with_progress(progress, |tell| {
-        let target = store(target, options)?;
-        let files = parquet.map(|(location, options, name)| Ok((store(&location, options)?, name)));
+        let (target, required) = store_to_create(target, options)?;
+        if !required.is_empty() {
+            let why = "a clone can't be a catalog's managed table: clone to a path and register it";
+            return Err(Error::unsupported_feature(why));
+        }
+        let files = parquet.map(|(location, options, name)| store(&location, options).map(|store| (store, name)));
         let files = files.transpose()?;
         let source = CloneSource {
             snapshot: &snapshot.inner,

@@ -25,15 +25,11 @@ impl Layout {
 
     /// Whether an application's version in the request was committed already.
     #[getter]
-    fn was_done(&self) -> bool {
-        self.0.was_done()
-    }
+    fn was_done(&self) -> bool;
 
     /// What is to be done.
     #[getter]
-    fn summary(&self) -> Record<OptimizeSummary> {
-        Record(self.0.summary())
-    }
+    fn summary(&self) -> Record<OptimizeSummary>;
 
     /// Files and bytes that a scan would read if each group were one file: one that may match makes
     /// its whole group match.
@@ -44,9 +40,7 @@ impl Layout {
 
     /// Starts the job: up to `tasks` groups at a time, which hold up to `memory_bytes` of rows
     /// while sorting.
-    fn start(&self, tasks: usize, memory_bytes: usize) -> Result<()> {
-        self.0.start(tasks, memory_bytes)
-    }
+    fn start(&self, tasks: usize, memory_bytes: usize) -> Result<()>;
 
     /// What a task on another machine must know to move groups.
     #[getter]
@@ -65,43 +59,28 @@ impl Layout {
     }
 
     /// Goes on until one more group is written; the bytes of its old files, `None` at the end.
-    fn step(&self) -> Result<Option<i64>> {
-        self.0.step()
-    }
+    fn step(&self) -> Result<Option<i64>>;
 
     /// Commits the groups that were written since the last commit, except those of which another
     /// writer took a file.
-    fn commit(&self) -> Result<Record<OptimizeCommit>> {
-        self.0.commit().map(Record)
-    }
+    fn commit(&self) -> Result<Record<OptimizeCommit>>;
 
     /// Deletes what was written for commits that didn't happen; with `committing` the last one may
     /// have happened.
-    fn abort(&self, committing: bool) -> Result<()> {
-        self.0.abort(committing)
-    }
+    fn abort(&self, committing: bool) -> Result<()>;
 }
 
 /// What a task must know to move groups.
-#[pyclass(frozen, module = "deltaplane._native")]
+#[boundary(pickles)]
 pub(crate) struct GroupSpec(groups::GroupSpec);
 
-#[boundary(pickles)]
-impl GroupSpec {}
-
 /// A group that one task moves.
-#[pyclass(frozen, module = "deltaplane._native")]
+#[boundary(pickles)]
 pub(crate) struct Group(groups::Group);
 
-#[boundary(pickles)]
-impl Group {}
-
 /// A group whose rows a task moved.
-#[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct MovedGroup(groups::MovedGroup);
-
 #[boundary(pickles)]
-impl MovedGroup {}
+pub(crate) struct MovedGroup(groups::MovedGroup);
 
 /// Moves the rows of one group to new files, in any process, holding up to `memory_bytes` of rows
 /// while sorting; returns the argument for `Layout.adopt`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::{Field, Schema};
 use deltaplane_boundary::boundary;
+use deltaplane_catalog::named::CatalogEntry;
 use deltaplane_error::{Error, Result};
 use deltaplane_operations::struct_shapes::{Shape, requests_and_results};
 use deltaplane_spark_plan::question::PlainQuestion;
@@ -46,6 +47,7 @@ pub(crate) fn panic_at(place: &str) -> PyResult<ArrowStream> {
 #[boundary]
 pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
     let mut fields = requests_and_results();
-    fields.extend(Shape::of::<PlainQuestion>().map(|shape| (shape.name, shape.fields)));
+    let others = [Shape::of::<PlainQuestion>(), Shape::of::<CatalogEntry>()];
+    fields.extend(others.into_iter().flatten().map(|shape| (shape.name, shape.fields)));
     fields
 }

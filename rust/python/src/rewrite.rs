@@ -200,19 +200,13 @@ impl Rewrite {
     }
 
     /// What the commit with these metrics, by delta-spark's names, would be.
-    fn dry_run(&self, metrics: BTreeMap<String, String>) -> Result<Record<DryRun>> {
-        self.0.dry_run(metrics).map(Record)
-    }
+    fn dry_run(&self, metrics: BTreeMap<String, String>) -> Result<Record<DryRun>>;
 
     /// Commits with these metrics; returns the version.
-    fn commit(&self, metrics: BTreeMap<String, String>) -> Result<u64> {
-        self.0.commit(metrics)
-    }
+    fn commit(&self, metrics: BTreeMap<String, String>) -> Result<u64>;
 
     /// Deletes what was written for a commit that didn't happen.
-    fn abort(&self) -> Result<()> {
-        self.0.abort()
-    }
+    fn abort(&self) -> Result<()>;
 }
 
 impl Drop for Rewrite {
@@ -226,35 +220,8 @@ impl Drop for Rewrite {
 }
 
 /// What a task did for a command.
-#[pyclass(frozen, module = "deltaplane._native")]
+#[boundary(pickles, get(written_rows: usize, taken_out: BTreeMap<i32, u64>, twice: u64, task: u32))]
 pub(crate) struct TaskOutcome(Outcome);
-
-#[boundary(pickles)]
-impl TaskOutcome {
-    /// Rows that were written, without copied ones.
-    #[getter]
-    fn written_rows(&self) -> usize {
-        self.0.written_rows
-    }
-
-    /// Rows that were taken out, by the number of the clause.
-    #[getter]
-    fn taken_out(&self) -> BTreeMap<i32, u64> {
-        self.0.taken_out.clone()
-    }
-
-    /// Rows that more than one row of a source would change: nothing was done then.
-    #[getter]
-    fn twice(&self) -> u64 {
-        self.0.twice
-    }
-
-    /// The number of the task.
-    #[getter]
-    fn task(&self) -> u32 {
-        self.0.task
-    }
-}
 
 /// Writes rows of one task to files that no log names yet, recorded as this change.
 ///

@@ -1,10 +1,11 @@
 //! Options that the process has for all stores, such as those of a Spark session or the shared
 //! files of AWS: asks `deltaplane.io.session_options` for each store that is opened by a URL.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use deltaplane_catalog::named;
 use deltaplane_error::{Error, Result};
-use deltaplane_store::{Session, Store, open_in_session};
+use deltaplane_store::{Session, Store};
 use pyo3::call::PyCallArgs;
 use pyo3::conversion::FromPyObjectOwned;
 
@@ -13,9 +14,22 @@ use crate::log_store::python_is_called;
 
 struct PythonSession;
 
+/// The options of a location's store.
+pub(crate) type Options = Option<HashMap<String, String>>;
+
 /// Opens the store of a location. Options of the call precede those of the session.
-pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
-    open_in_session(location, options.unwrap_or_default(), &PythonSession)
+pub(crate) fn store(location: &str, options: Options) -> Result<Store> {
+    named::store(location, options.unwrap_or_default(), &PythonSession)
+}
+
+/// The store of a table that may be created, and the properties that a new one must have.
+pub(crate) fn store_to_create(location: &str, options: Options) -> Result<(Store, BTreeMap<String, String>)> {
+    named::store_to_create(location, options.unwrap_or_default(), &PythonSession)
+}
+
+/// Runs work that opens a table.
+pub(crate) fn with_store<T>(location: &str, options: Options, work: impl Fn(&Store) -> Result<T>) -> Result<T> {
+    named::with_store(location, options.unwrap_or_default(), &PythonSession, work)
 }
 
 impl Session for PythonSession {

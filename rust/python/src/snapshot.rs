@@ -1,6 +1,6 @@
 //! The snapshot class: one version of a table.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_boundary::boundary;
@@ -30,7 +30,8 @@ use crate::errors::run;
 use crate::incoming;
 use crate::record::Record;
 use crate::scan::Scan;
-pub(crate) use crate::session_options::store;
+use crate::session_options::with_store;
+pub(crate) use crate::session_options::{Options, store};
 use crate::table_schema::TableSchema;
 use crate::values::predicate::{Predicate, expr};
 
@@ -46,14 +47,14 @@ impl From<Inner> for Snapshot {
     }
 }
 
-/// The options of a location's store.
-pub(crate) type Options = Option<HashMap<String, String>>;
-
 /// The newest commits of a location's log, newest first, without opening the table.
 #[boundary]
 #[pyo3(signature = (location, options = None, limit = None))]
 pub(crate) fn log_history(location: &str, options: Options, limit: Option<usize>) -> Result<Record<Vec<HistoryEntry>>> {
-    block_on(deltaplane_log::log_history(&store(location, options)?, limit)).map(Record)
+    with_store(location, options, |store| {
+        block_on(deltaplane_log::log_history(store, limit))
+    })
+    .map(Record)
 }
 
 #[boundary]
@@ -61,11 +62,10 @@ impl Snapshot {
     #[staticmethod]
     #[pyo3(signature = (location, options = None, version = None, timestamp_ms = None))]
     fn open(location: &str, options: Options, version: Option<u64>, timestamp_ms: Option<i64>) -> Result<Self> {
-        let store = store(location, options)?;
-        let opened = match timestamp_ms {
-            Some(time) => block_on(Inner::open_at(&store, time)),
-            None => block_on(Inner::open(&store, version)),
-        };
+        let opened = with_store(location, options, |store| match timestamp_ms {
+            Some(time) => block_on(Inner::open_at(store, time)),
+            None => block_on(Inner::open(store, version)),
+        });
         opened.map(Into::into)
     }
 
@@ -346,6 +346,11 @@ impl Snapshot {
 
     fn cleanup_metadata(&self) -> Result<Record<CleanupReport>> {
         block_on(self.inner.cleanup_metadata()).map(Record)
+    }
+
+    /// Publishes the commits of a catalog's table.
+    fn publish(&self) -> Result<u64> {
+        block_on(self.inner.publish())
     }
 
     fn compact_logs(&self, starting_version: u64, ending_version: u64) -> Result<()> {

@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 
 use crate::record::Record;
 use crate::scan::Scan;
-use crate::snapshot::{Options, Snapshot, store};
+use crate::session_options::with_store;
+use crate::snapshot::{Options, Snapshot};
 use crate::spark::splits::{Split, split_parts, splits_of};
 use crate::tail_offset::TailOffset;
 use crate::values::added_files::AddedFiles;
@@ -25,7 +26,10 @@ pub(crate) struct Tail(Inner);
 impl Tail {
     #[staticmethod]
     fn open(location: &str, options: Options, request: Record<TailRequest>) -> Result<Self> {
-        block_on(Inner::open(&store(location, options)?, request.0)).map(Tail)
+        with_store(location, options, |store| {
+            block_on(Inner::open(store, request.0.clone()))
+        })
+        .map(Tail)
     }
 
     /// The version whose columns rows are shown with.

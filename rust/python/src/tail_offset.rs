@@ -11,34 +11,11 @@ use pyo3::types::PyType;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TailOffset(pub(crate) core::TailOffset);
 
-#[boundary]
+#[boundary(get(table_id: String, version: u64, index: u64, is_starting_version: bool))]
 impl TailOffset {
     #[new]
     fn new(text: &str) -> Result<Self> {
         core::TailOffset::parse(text).map(TailOffset)
-    }
-
-    #[getter]
-    fn table_id(&self) -> String {
-        self.0.table_id.clone()
-    }
-
-    /// The version that is read next.
-    #[getter]
-    fn version(&self) -> u64 {
-        self.0.version
-    }
-
-    /// How many of its files have been read.
-    #[getter]
-    fn index(&self) -> u64 {
-        self.0.index
-    }
-
-    /// Whether all rows of the version are read rather than those that it added.
-    #[getter]
-    fn is_starting_version(&self) -> bool {
-        self.0.is_starting_version
     }
 
     /// Whether nothing of the version has been read.

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use crate::arrow_bridge::ArrowStream;
 use crate::incoming::{Columns, Rows};
 use crate::record::Record;
-use crate::snapshot::{Options, store};
+use crate::session_options::{Options, store, store_to_create, with_store};
 use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
 
@@ -32,7 +32,11 @@ impl NewestVersion {
     #[staticmethod]
     #[pyo3(signature = (location, options))]
     fn ask(location: &str, options: Options) -> Result<Option<Self>> {
-        let own = own_commits::of(&store(location, options)?);
+        let own = match store(location, options) {
+            // The write itself says what is wrong, or creates the table.
+            Err(_) => None,
+            Ok(store) => own_commits::of(&store),
+        };
         Ok(block_on(async { own.as_ref().and_then(Newest::ask) }).map(NewestVersion))
     }
 }
@@ -49,11 +53,12 @@ impl WriteJob {
         location: &str,
         options: Options,
         schema: Columns,
-        request: Record<WriteRequest>,
+        mut request: Record<WriteRequest>,
         ahead: bool,
         newest: Option<&NewestVersion>,
     ) -> Result<Self> {
-        let store = store(location, options)?;
+        let (store, required) = store_to_create(location, options)?;
+        request.0.configuration.extend(required);
         let (own, schema) = (own_commits::of(&store), from_arrow_schema(&schema.0)?);
         let job = match (newest, ahead) {
             (Some(newest), _) => block_on(Job::begin_on(&store, own.as_ref(), &newest.0, schema, request.0)),
@@ -69,9 +74,7 @@ impl WriteJob {
     }
 
     #[getter]
-    fn skip(&self) -> Option<&'static str> {
-        self.0.skip()
-    }
+    fn skip(&self) -> Option<&'static str>;
 
     #[getter]
     fn protocols(&self) -> Result<Record<Protocols>> {
@@ -79,21 +82,15 @@ impl WriteJob {
     }
 
     #[getter]
-    fn spec(&self) -> Result<Record<Spec>> {
-        self.0.spec().map(Record)
-    }
+    fn spec(&self) -> Result<Record<Spec>>;
 
     /// The version that it was planned on, if there is a table.
     #[getter]
-    fn version(&self) -> Result<Option<u64>> {
-        self.0.version()
-    }
+    fn version(&self) -> Result<Option<u64>>;
 
     /// Whether the table wants rows shuffled to files of a good size before tasks write them.
     #[getter]
-    fn optimizes(&self) -> Result<bool> {
-        self.0.optimizes()
-    }
+    fn optimizes(&self) -> Result<bool>;
 
     /// What the commit of these files would be.
     fn dry_run(&self, adds: &AddedFiles) -> Result<Record<DryRun>> {
@@ -176,9 +173,10 @@ pub(crate) fn create_table(
     location: &str,
     options: Options,
     schema: Columns,
-    request: Record<WriteRequest>,
+    mut request: Record<WriteRequest>,
 ) -> Result<u64> {
-    let (store, schema) = (store(location, options)?, from_arrow_schema(&schema.0)?);
+    let ((store, required), schema) = (store_to_create(location, options)?, from_arrow_schema(&schema.0)?);
+    request.0.configuration.extend(required);
     block_on(deltaplane_log::create_table(&store, schema, request.0)).map(|snapshot| snapshot.version())
 }
 
@@ -186,7 +184,7 @@ pub(crate) fn create_table(
 #[boundary]
 #[pyo3(signature = (location, options = None))]
 pub(crate) fn is_table(location: &str, options: Options) -> Result<bool> {
-    block_on(deltaplane_log::is_table(&store(location, options)?))
+    with_store(location, options, |store| block_on(deltaplane_log::is_table(store)))
 }
 
 /// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand

@@ -32,6 +32,7 @@ pub use location::{Location, Scheme};
 pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;
 pub use options::Options;
+pub use per_process::PerProcess;
 pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
 pub use retry_limit::{begin_thread_limit, end_thread_limit, retry_limit, spawn_task, with_retry_limit};
 pub use runtime::{block_on, finish_background, handle, run_in_background};

@@ -11,7 +11,7 @@ struct Owned<T> {
 }
 
 /// The value of the running process.
-pub(crate) struct PerProcess<T: 'static> {
+pub struct PerProcess<T: 'static> {
     /// Points to a leaked `Owned`, or is null. A pointer and no lock: a lock that another thread
     /// holds while the process forks would stay locked in the child for ever.
     current: AtomicPtr<Owned<T>>,
@@ -22,7 +22,7 @@ pub(crate) struct PerProcess<T: 'static> {
 
 impl<T: Send + Sync + 'static> PerProcess<T> {
     /// The value that `make` returns; `discard` gets one that lost a race with another thread.
-    pub(crate) const fn new(make: fn() -> T, discard: fn(T)) -> Self {
+    pub const fn new(make: fn() -> T, discard: fn(T)) -> Self {
         PerProcess {
             current: AtomicPtr::new(std::ptr::null_mut()),
             make,
@@ -31,7 +31,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     }
 
     /// This process's value.
-    pub(crate) fn get(&'static self) -> &'static T {
+    pub fn get(&'static self) -> &'static T {
         let seen = self.current.load(Ordering::Acquire);
         // SAFETY: the pointer is null or comes from `Box::into_raw` below and is never freed.
         if let Some(owned) = unsafe { seen.as_ref() }

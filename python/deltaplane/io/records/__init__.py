@@ -41,7 +41,15 @@ from deltaplane.io.records.maintenance import (
     VacuumRequest,
 )
 from deltaplane.io.records.record import Record
-from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableField, TableInfo
+from deltaplane.io.records.tables import (
+    CatalogEntry,
+    FeatureInfo,
+    PropertyInfo,
+    Protocol,
+    Protocols,
+    TableField,
+    TableInfo,
+)
 from deltaplane.io.records.writing import (
     BloomFilter,
     BloomFilterChoice,
@@ -68,6 +76,7 @@ __all__ = [
     "AlterResult",
     "BloomFilter",
     "BloomFilterChoice",
+    "CatalogEntry",
     "CheckpointResult",
     "CleanupResult",
     "CloneRequest",

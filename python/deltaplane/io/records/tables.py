@@ -65,3 +65,18 @@ class PropertyInfo(Record):
     default: str | None
     meaning: str
     settable: bool
+
+
+class CatalogEntry(Record):
+    """A catalog, schema or table in a catalog's list; `location` is where a table's files are, or
+    where managed tables are."""
+
+    name: str
+    full_name: str
+    table_type: str | None
+    format: str | None
+    location: str | None
+    comment: str | None
+    owner: str | None
+    id: str | None
+    created_ms: int | None

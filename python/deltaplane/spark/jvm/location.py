@@ -21,7 +21,7 @@ def absolute_location(path: TableUri) -> str:
 
     Raises:
         UnsupportedFeatureError: a location of a registered log store, which exists only in this
-            process.
+            process, or a table's name in a catalog.
 
     >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t"), absolute_location("file:/lake/a%20b")
     ('s3://bucket/table', '/t', '/lake/a%20b')
@@ -31,6 +31,11 @@ def absolute_location(path: TableUri) -> str:
         raise UnsupportedFeatureError(
             f"Spark can't work on {text}: its log store is registered in this process, and Spark's tasks run in others; "
             "use DeltaTable and write_deltalake without Spark",
+            table=text,
+        )
+    if text.lower().startswith("uc://"):
+        raise UnsupportedFeatureError(
+            f"deltaplane doesn't open {text} on Spark: use DeltaTable, write_deltalake and sql without Spark",
             table=text,
         )
     return text if "://" in text else os.path.abspath(text)

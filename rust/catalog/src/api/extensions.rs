@@ -20,6 +20,9 @@ pub struct Extensions {
     pub short_answers: bool,
     /// Several tables are loaded at one instant, and updated all or nothing.
     pub transactions: bool,
+    /// Clients do all maintenance of the tables that they may write: OPTIMIZE, VACUUM, clean-up of
+    /// the log. A catalog without it may do these itself, so that its clients leave them.
+    pub maintenance: bool,
 }
 
 impl Extensions {
@@ -28,6 +31,7 @@ impl Extensions {
         inline_commits: true,
         short_answers: true,
         transactions: true,
+        maintenance: true,
     };
 
     /// Their names.
@@ -36,6 +40,7 @@ impl Extensions {
             (self.inline_commits, "inline-commits"),
             (self.short_answers, "short-answers"),
             (self.transactions, "transactions"),
+            (self.maintenance, "maintenance"),
         ];
         all.iter()
             .filter(|(has, _)| *has)
@@ -51,6 +56,7 @@ impl Extensions {
                 "inline-commits" => extensions.inline_commits = true,
                 "short-answers" => extensions.short_answers = true,
                 "transactions" => extensions.transactions = true,
+                "maintenance" => extensions.maintenance = true,
                 _ => {}
             }
         }

@@ -27,7 +27,7 @@ impl Access {
         }
     }
 
-    fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         match text {
             "READ" => Ok(Access::Read),
             "WRITE" => Ok(Access::Write),

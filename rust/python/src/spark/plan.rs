@@ -17,42 +17,8 @@ use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
 
 /// The files of one scan, ready for the JVM.
-#[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct SparkPlan {
-    encoded: EncodedPlan,
-    /// How many files.
-    #[pyo3(get)]
-    files: usize,
-    /// How many partition tuples.
-    #[pyo3(get)]
-    directories: usize,
-    /// How many of the filters took part in pruning.
-    #[pyo3(get)]
-    understood: usize,
-    /// Bytes of these files.
-    #[pyo3(get)]
-    size_bytes: u64,
-    /// How many files were looked at.
-    #[pyo3(get)]
-    considered: u64,
-    /// Their rows, where that was asked for and every file says.
-    #[pyo3(get)]
-    rows: Option<u64>,
-}
-
-impl From<EncodedPlan> for SparkPlan {
-    fn from(encoded: EncodedPlan) -> Self {
-        SparkPlan {
-            files: encoded.files,
-            directories: encoded.directories,
-            understood: encoded.understood,
-            size_bytes: encoded.size_bytes,
-            considered: encoded.considered,
-            rows: encoded.rows,
-            encoded,
-        }
-    }
-}
+#[boundary(get(files: usize, directories: usize, understood: usize, size_bytes: u64, considered: u64, rows: Option<u64>))]
+pub(crate) struct SparkPlan(EncodedPlan);
 
 /// What the JVM's file index asks, from its text.
 #[boundary]
@@ -110,7 +76,7 @@ impl SparkAnswer {
         statistics: BTreeMap<String, PlainStatistics>,
         by_job: bool,
     ) -> Result<Self> {
-        let files = FoundFiles::of(&snapshot.inner, &plan.encoded, statistics, by_job);
+        let files = FoundFiles::of(&snapshot.inner, &plan.0, statistics, by_job);
         encoded(&Answer::Found(files))
     }
 
@@ -137,7 +103,7 @@ pub(crate) fn spark_plan(
     counts_rows: bool,
 ) -> Result<SparkPlan> {
     let plan = plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?, counts_rows);
-    block_on(plan)?.encode().map(Into::into)
+    block_on(plan)?.encode().map(SparkPlan)
 }
 
 /// The same of files that a distributed plan found by these filters.
@@ -150,7 +116,7 @@ pub(crate) fn spark_plan_of(
     files: &str,
 ) -> Result<SparkPlan> {
     let plan = plan::of_adds(&snapshot.inner, &adds.0, &filters, zone, Files::parse(files)?);
-    block_on(plan)?.encode().map(Into::into)
+    block_on(plan)?.encode().map(SparkPlan)
 }
 
 /// Bytes of those of these files.

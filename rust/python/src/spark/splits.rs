@@ -12,15 +12,12 @@ use crate::snapshot::{Options, Snapshot, store};
 use crate::values::predicate::{Predicate, expr};
 
 /// Some files of a scan, which one task reads.
-#[pyclass(frozen, module = "deltaplane._native")]
+#[boundary(pickles)]
 pub(crate) struct Split(CoreSplit);
 
 pub(crate) fn splits_of(splits: Vec<CoreSplit>) -> Vec<Split> {
     splits.into_iter().map(Split).collect()
 }
-
-#[boundary(pickles)]
-impl Split {}
 
 /// What is the same for all splits of a scan.
 #[pyclass(frozen, module = "deltaplane._native")]

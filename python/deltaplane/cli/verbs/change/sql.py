@@ -41,6 +41,10 @@ def sql(
             "--table", "-t", metavar="NAME=LOCATION", help="A name for a table; may be repeated.", show_default=False
         ),
     ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option(help="A catalog, such as sqlite:///lake.db, with further tables.", show_default=False),
+    ] = None,
     arg: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,18 +76,20 @@ def sql(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Runs a Spark SQL statement; a table is delta.`location` or a name defined by --table."""
+    """Runs a Spark SQL statement; a table is delta.`location`, or named by --table or --catalog."""
     from deltaplane.statements import sql as run_sql
 
     text, tables = _text(statement, file), pairs(table, "tables", "-t name=location")
     args = {name: _value(value) for name, value in pairs(arg, "parameters", "-a name=value").items()} or None
     options = store_options(option)
     if dry_run:
-        done = run_sql(text, args=args, tables=tables, storage_options=options, dry_run=True)
+        done = run_sql(text, args=args, tables=tables, storage_options=options, catalog=catalog, dry_run=True)
         render.dry_run(done, as_json=json)
         return
     with progress.shown():
-        result = run_sql(text, args=args, tables=tables, storage_options=options, memory_limit=memory_limit)
+        result = run_sql(
+            text, args=args, tables=tables, storage_options=options, catalog=catalog, memory_limit=memory_limit
+        )
     most = limit if limit is not None else _ROWS_ON_A_TERMINAL if sys.stdout.isatty() and not json else 0
     shown, more = _first(result.to_reader(), most)
     render.rows(shown, as_json=json, more=more)
