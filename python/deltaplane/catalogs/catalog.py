@@ -90,11 +90,13 @@ class Catalog:
                 kind = getattr(importlib.import_module(f"deltaplane.catalogs.{module}"), name)
             except ModuleNotFoundError:
                 raise UnsupportedFeatureError(f"this version has no catalogs of the scheme {scheme}") from None
+            self._options = {**self._options, "catalog": self._uri}
             made: Backend = kind(self._uri, self._options)
             return made
         # The URI may hold a password.
         raise InvalidArgumentError(
-            "a catalog is https://host, http://host:port, sqlite:///path or postgresql://host/database"
+            "a catalog is https://host, http://host:port, sqlite:///path, postgresql://host/database, "
+            "thrift://host:port of a Hive metastore, or glue://region"
         )
 
     def __repr__(self) -> str:
@@ -216,6 +218,23 @@ class Catalog:
         """
         self._backend.register(name, DeltaTable(location, storage_options=self._options))
         return self.table(name)
+
+    def refresh(self, name: str) -> bool:
+        """Updates the columns and properties that a metastore's entry has of a table from the
+        table's newest version. Commits through names do so by themselves.
+
+        Returns:
+            Whether the entry was changed.
+
+        Raises:
+            TableNotFoundError: the name is unknown, or its location has no table.
+            UnsupportedFeatureError: a catalog whose entries always follow the commits.
+        """
+        from deltaplane.metastores.front import Front
+
+        if not isinstance(self._backend, Front):
+            raise UnsupportedFeatureError(f"{self._backend.describe()} has no entries that must be refreshed")
+        return self._backend.refresh(name)
 
     def rename(self, name: str, new_name: str) -> None:
         """Renames a table within its schema; the new name has one part.
