@@ -86,7 +86,7 @@ def sql(
     catalog: catalogs.Catalog | str | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
-@checked()
+@checked(catalog="Catalog | str | None")
 def sql(
     text: str,
     spark: SparkSession | None = None,
