@@ -33,7 +33,7 @@ def absolute_location(path: TableUri) -> str:
             "use DeltaTable and write_deltalake without Spark",
             table=text,
         )
-    if text.lower().startswith("uc://"):
+    if text.lower().startswith(("uc://", "hive://", "glue://")):
         raise UnsupportedFeatureError(
             f"deltaplane doesn't open {text} on Spark: use DeltaTable, write_deltalake and sql without Spark",
             table=text,
