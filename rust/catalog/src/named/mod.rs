@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deltaplane_error::{Error, Result};
-use deltaplane_log::committer::{Committer, LogTail, managed};
+use deltaplane_log::committer::{Committer, managed};
 use deltaplane_store::{Location, PerProcess, Scheme, Session, Store, block_on, open_in_session};
 
 use crate::api::{LoadedTable, StagingTable, TableType};
@@ -183,7 +183,7 @@ impl Resolved {
 struct Found {
     location: String,
     options: HashMap<String, String>,
-    committer: Option<(CatalogCommitter, Option<LogTail>)>,
+    committer: Option<CatalogCommitter>,
     required: BTreeMap<String, String>,
     catalog: Arc<dyn Catalog>,
     owner: Owner,
@@ -206,8 +206,10 @@ async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTab
     let is_managed = loaded.metadata.table_type == TableType::Managed && loaded.latest_table_version.is_some();
     let committer = match is_managed {
         true => {
-            let (committer, tail) = CatalogCommitter::open(Arc::clone(&catalog), name.clone(), loaded).await?;
-            Some((committer, Some(tail)))
+            // The process keeps the store, and may first read it when this answer is old: each open
+            // asks for the newest version itself.
+            let (committer, _) = CatalogCommitter::open(Arc::clone(&catalog), name.clone(), loaded).await?;
+            Some(committer)
         }
         false => None,
     };
@@ -236,7 +238,7 @@ async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) 
     Ok(Found {
         location,
         options: HashMap::new(),
-        committer: Some((committer, None)),
+        committer: Some(committer),
         required,
         catalog,
         owner: Owner::Staging(id),
@@ -261,9 +263,9 @@ impl Found {
         let (gone, exists) = (Arc::default(), Arc::default());
         let store = match self.committer {
             None => plain,
-            Some((committer, tail)) => {
+            Some(committer) => {
                 let watched = Watched::new(committer, Arc::clone(&gone), Arc::clone(&exists));
-                managed(&plain, Arc::new(watched) as Arc<dyn Committer>, tail)?
+                managed(&plain, Arc::new(watched) as Arc<dyn Committer>, None)?
             }
         };
         Ok(Resolved {
