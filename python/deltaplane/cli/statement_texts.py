@@ -24,10 +24,10 @@ def table(location: str) -> str:
 
 
 def text(value: str) -> str:
-    """A text in quotes.
+    r"""A text in quotes.
 
-    >>> print(text("it's"))
-    'it\\\\'s'
+    >>> print(text("a'b"))
+    'a\'b'
     """
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

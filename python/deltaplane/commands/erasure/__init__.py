@@ -6,18 +6,22 @@ and checkpoints of the log. The proof reads every object of the table and report
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deltaplane.arguments import checked
 from deltaplane.commands.erasure.report import ErasureReport, Trace
 from deltaplane.commands.erasure.search_terms import SearchTerms
 
 if TYPE_CHECKING:
+    import os
+
     from deltaplane.commands.erasure.table_objects import Inspected
 
 __all__ = ["ErasureReport", "SearchTerms", "Trace", "prove_erased"]
 
 
-def prove_erased(table: Inspected, where: str, cache_dir: Any = None) -> ErasureReport:
+@checked(table="DeltaTable")
+def prove_erased(table: Inspected, where: str, cache_dir: str | os.PathLike[str] | None = None) -> ErasureReport:
     """Searches everything that a table stores for rows and for their values.
 
     Reads every object below the table's location: data files of all versions and files of none,

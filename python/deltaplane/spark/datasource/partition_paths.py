@@ -23,8 +23,12 @@ def partition_path(path: str, options: Mapping[str, str] | None) -> tuple[str, d
         InvalidArgumentError: a part of the path isn't `column=value`, or not with a partition
             column.
 
-    >>> partition_path("/lake/sales/day=2024-01-31/shop=%C3%84", None)
-    ('/lake/sales', {'day': '2024-01-31', 'shop': 'Ä'})
+    >>> import pyarrow as pa
+    >>> from deltaplane import write_deltalake
+    >>> rows = pa.table({"day": ["31"], "shop": ["b"], "x": [1]})
+    >>> _ = write_deltalake("memory://doc-partition/t", rows, partition_by=["day", "shop"])
+    >>> partition_path("memory://doc-partition/t/day=31/shop=%C3%84", None)
+    ('memory://doc-partition/t', {'day': '31', 'shop': 'Ä'})
     """
     store = split_options(options)[0]
     root, fragments = path.rstrip("/"), list[str]()
