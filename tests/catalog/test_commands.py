@@ -180,6 +180,11 @@ def test_external_tables(lake: Lake, tmp_path: Path) -> None:
     assert (made.version(), DeltaTable(tmp_path / "made").version()) == (0, 0)
     lake.catalog.drop(f"{SCHEMA}.orders")
     assert ids(DeltaTable(place)) == [1, 2]
+    with pytest.raises(TableNotFoundError):
+        lake.open("orders")
+    deltaplane.write_deltalake(tmp_path / "other", rows(7))
+    lake.catalog.register(f"{SCHEMA}.orders", tmp_path / "other")
+    assert ids(lake.open("orders")) == [7]
 
 
 def test_names(lake: Lake) -> None:

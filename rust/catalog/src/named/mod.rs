@@ -145,7 +145,12 @@ fn resolve<S: Session>(
     let catalog = Connected::new(CatalogSettings::take(&mut merged)?);
     let name = TableName::parse(name).map_err(Error::from)?;
     let resolved = block_on(by_name(catalog, name, merged, create)).map_err(|e| e.with_table(location))?;
+    let is_managed = resolved.committer.is_some();
     let resolved = resolved.open(session)?;
+    if !is_managed {
+        // Nothing would tell that the name has another table by now: each open asks the catalog.
+        return Ok(resolved);
+    }
     let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
     if tables.len() >= MAX_TABLES {
         tables.clear();
