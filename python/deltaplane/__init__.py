@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deltaplane.report.table_facts import Metadata, ProtocolVersions, TableFeatures
     from deltaplane.schema import DataType, Field, Schema
     from deltaplane.statements import sql
+    from deltaplane.statements.common.table_transaction import TableTransaction, transaction
     from deltaplane.table.alter import AlterPlan, TableAlterer
     from deltaplane.table.follow import NewRows
     from deltaplane.write.api import WriteResult, write_deltalake
@@ -67,6 +68,7 @@ __all__ = [
     "StoredObject",
     "TableAlterer",
     "TableFeatures",
+    "TableTransaction",
     "Transaction",
     "WriteResult",
     "WriterProperties",
@@ -76,6 +78,7 @@ __all__ = [
     "prove_erased",
     "register_log_store",
     "sql",
+    "transaction",
     "write_deltalake",
 ]
 
@@ -105,6 +108,7 @@ _LATER = {
     "StoredObject": "io.log_store",
     "TableAlterer": "table.alter",
     "TableFeatures": "report.table_facts",
+    "TableTransaction": "statements.common.table_transaction",
     "Transaction": "properties",
     "WriteResult": "write.api",
     "WriterProperties": "properties",
@@ -113,6 +117,7 @@ _LATER = {
     "prove_erased": "commands.erasure",
     "register_log_store": "io.log_store",
     "sql": "statements",
+    "transaction": "statements.common.table_transaction",
     "write_deltalake": "write.api",
 }
 

@@ -87,6 +87,15 @@ class CatalogNames:
     def rename(self, name: str, new_name: str) -> None:
         """Renames a table within its schema."""
 
+    def begin(self, tables: Sequence[str], is_serializable: bool) -> str:
+        """Begins a transaction, and returns its id for the storage option `catalog_transaction`."""
+
+    def commit(self, id: str) -> Sequence[tuple[str, int]]:
+        """Commits a transaction, and returns the new versions by full names of tables."""
+
+    def rollback(self, id: str) -> int:
+        """Ends a transaction without a commit, and returns the number of deleted files."""
+
     def register(self, name: str, snapshot: Snapshot) -> None:
         """Gives the snapshot's table a name, as an external table."""
 

@@ -112,13 +112,22 @@ def table() -> DeltaTable:
     return DeltaTable(path)
 
 
+NEEDED["transaction"] = {"catalog": deltaplane.Catalog("sqlite:////no/such/place/lake.db")}
 NEEDED["prove_erased"] = {"table": table(), "where": "x = 1"}
 
 
 def surface() -> Iterator[tuple[str, Callable[..., Any], Callable[[], Callable[..., Any]]]]:
     """Each public function: its name, the function for its signature, and a factory for a
     callable."""
-    for name in ("convert_to_deltalake", "copy_into", "prove_erased", "register_log_store", "sql", "write_deltalake"):
+    for name in (
+        "convert_to_deltalake",
+        "copy_into",
+        "prove_erased",
+        "register_log_store",
+        "sql",
+        "transaction",
+        "write_deltalake",
+    ):
         function = getattr(deltaplane, name)
         yield name, function, lambda function=function: function
     classes = ("Transaction", "CommitProperties", "PostCommitHookProperties", "BloomFilterProperties")
@@ -230,7 +239,7 @@ def test_an_argument_of_a_wrong_type_is_named(name: str) -> None:
 
 def test_the_walk_sees_every_public_name() -> None:
     values = {"AlterPlan", "CopyResult", "DataType", "DeltaError", "DryRun", "LogStore", "Metadata", "NewRows"}
-    values |= {"ErasureReport"}
+    values |= {"ErasureReport", "TableTransaction"}
     values |= {"PlanExplanation", "ProtocolVersions", "StoredObject", "TableFeatures", "WriteResult", "__version__"}
     walked = {name.split(".")[0] for name in FUNCTIONS}
     assert set(deltaplane.__all__) == values | (

@@ -26,7 +26,7 @@ LAYERS = (
     ("expr", "report"),
     ("commands",),
     ("write",),
-    ("advisor", "copying", "transaction", "writer"),
+    ("advisor", "copying", "writer"),
     ("table",),
     ("catalogs", "polars"),
     ("__init__",),

@@ -109,6 +109,12 @@ class Catalog:
         self._uri, self._options = state["uri"], dict(state["options"])
         self._backend = self._connect()
 
+    def _with_options(self, options: Mapping[str, str]) -> Catalog:
+        """The same catalog, whose tables' locations have further storage options."""
+        made = Catalog.__new__(Catalog)
+        made._uri, made._options, made._backend = self._uri, {**self._options, **options}, self._backend
+        return made
+
     def _unity(self, what: str) -> Unity:
         from deltaplane.catalogs.unity import Unity
 

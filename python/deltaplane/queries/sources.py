@@ -158,6 +158,12 @@ class Catalog:
         self._bounds: dict[tuple[str, int], Mapping[str, Bounds]] = {}
         self._held: DeltaTable | None = None
 
+    def inside(self, names: Names) -> Catalog:
+        """The tables of a transaction: those of its catalog, and the caller's data in memory. Names
+        for other tables, which wouldn't be part of it, are left out."""
+        data = {name: value for name, value in self._tables.items() if self._is_data(value)}
+        return Catalog(data, self.storage_options, names=names)
+
     def hold(self, table: DeltaTable) -> None:
         """Makes statements read this table at this object's version, unless they name a version."""
         self._held = table

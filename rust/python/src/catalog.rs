@@ -25,7 +25,6 @@ impl CatalogNames {
     }
 
     fn describe(&self) -> String;
-
     #[pyo3(signature = (name = None))]
     fn list(&self, name: Option<&str>) -> Result<Record<Vec<CatalogEntry>>>;
 
@@ -33,10 +32,11 @@ impl CatalogNames {
     fn create(&self, name: &str, comment: Option<String>, storage_root: Option<String>) -> Result<()>;
 
     fn drop(&self, name: &str, force: bool) -> Result<()>;
-
     fn exists(&self, name: &str) -> Result<bool>;
-
     fn rename(&self, name: &str, new_name: &str) -> Result<()>;
+    fn begin(&self, tables: Vec<String>, is_serializable: bool) -> Result<String>;
+    fn commit(&self, id: &str) -> Result<Vec<(String, u64)>>;
+    fn rollback(&self, id: &str) -> Result<usize>;
 
     fn register(&self, name: &str, snapshot: &Snapshot) -> Result<()> {
         self.0.register(name, &snapshot.inner)

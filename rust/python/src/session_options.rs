@@ -12,6 +12,7 @@ use pyo3::conversion::FromPyObjectOwned;
 use crate::errors::call_module;
 use crate::log_store::python_is_called;
 
+#[derive(Clone)]
 struct PythonSession;
 
 /// The options of a location's store.

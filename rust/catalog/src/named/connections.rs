@@ -43,6 +43,11 @@ impl Connected {
         Connected { settings }
     }
 
+    /// Where the catalog is.
+    pub(super) fn settings(&self) -> &CatalogSettings {
+        &self.settings
+    }
+
     /// The database of an embedded catalog; `None` for a server.
     pub async fn database(&self) -> Result<Option<Store>> {
         Ok(self.connection().await?.store)

@@ -14,9 +14,11 @@ use crate::local::CredentialRules;
 use crate::named::connections::Connected;
 use crate::named::registering::register_external;
 use crate::named::settings::CatalogSettings;
+use crate::named::transactions;
 use crate::names::{TableName, parse_schema};
 use crate::server::{Authentication, Server, ServerOptions};
 use crate::store::{Access, Page, Principal, Store};
+use crate::transaction::TransactionIsolation;
 
 /// The principal of an embedded catalog.
 const OWNER: &str = "owner";
@@ -77,6 +79,46 @@ impl Directory {
     /// `InvalidArgument` as [`CatalogSettings::take`].
     pub fn open(mut options: HashMap<String, String>) -> Result<Self> {
         CatalogSettings::take(&mut options).map(|settings| Directory(Connected::new(settings)))
+    }
+
+    /// Begins a transaction over tables of the catalog, for commands with the storage option
+    /// `catalog_transaction` and the id that is returned. The tables that are named here, and the
+    /// first one that is used, are read at the instant of that use; others join later.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that isn't a table's.
+    pub fn begin(&self, tables: Vec<String>, is_serializable: bool) -> Result<String> {
+        let names = tables.iter().map(|name| TableName::parse(name).map_err(Error::from));
+        let isolation = match is_serializable {
+            true => TransactionIsolation::Serializable,
+            false => TransactionIsolation::Snapshot,
+        };
+        let settings = self.0.settings().clone();
+        Ok(transactions::register(
+            settings,
+            names.collect::<Result<_>>()?,
+            isolation,
+        ))
+    }
+
+    /// Commits a transaction. Returns the new version of each table that was written to.
+    ///
+    /// # Errors
+    /// As of [`crate::Transaction::commit`].
+    pub fn commit(&self, id: &str) -> Result<Vec<(String, u64)>> {
+        let committed = block_on(transactions::commit(id))?;
+        Ok(committed
+            .into_iter()
+            .map(|(name, version)| (name.to_string(), version))
+            .collect())
+    }
+
+    /// Ends a transaction without a commit. Returns the number of files that were deleted.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a transaction that has ended.
+    pub fn rollback(&self, id: &str) -> Result<usize> {
+        block_on(transactions::rollback(id))
     }
 
     /// The catalog as messages name it.

@@ -7,6 +7,7 @@ mod connections;
 mod directory;
 mod registering;
 mod settings;
+mod transactions;
 mod vended;
 
 use std::collections::{BTreeMap, HashMap};
@@ -48,6 +49,11 @@ const CREDENTIAL_KEYS: [&str; 8] = [
     "skip_signature",
 ];
 
+/// A session that a transaction keeps until its end.
+pub trait SharedSession: Session + Clone + Send + Sync + 'static {}
+
+impl<S: Session + Clone + Send + Sync + 'static> SharedSession for S {}
+
 /// A location and the options of its call, after the session's.
 type Key = (String, BTreeMap<String, String>);
 
@@ -73,7 +79,7 @@ static TABLES: PerProcess<Mutex<HashMap<Key, Resolved>>> = PerProcess::new(Mutex
 /// # Errors
 /// `TableNotFound` if the catalog has no table of the name; `StoreDenied` for a missing or wrong
 /// token; `StoreUnavailable`; else as [`open_in_session`].
-pub fn store<S: Session>(location: &str, options: HashMap<String, String>, session: &S) -> Result<Store> {
+pub fn store<S: SharedSession>(location: &str, options: HashMap<String, String>, session: &S) -> Result<Store> {
     resolve(location, options, session, false).map(|resolved| resolved.store)
 }
 
@@ -82,7 +88,7 @@ pub fn store<S: Session>(location: &str, options: HashMap<String, String>, sessi
 ///
 /// # Errors
 /// As [`store`], except that a name without a table is none.
-pub fn store_to_create<S: Session>(
+pub fn store_to_create<S: SharedSession>(
     location: &str,
     options: HashMap<String, String>,
     session: &S,
@@ -100,7 +106,7 @@ pub fn store_to_create<S: Session>(
 ///
 /// # Errors
 /// As [`store`], and those of the work.
-pub fn with_store<S: Session, T>(
+pub fn with_store<S: SharedSession, T>(
     location: &str,
     options: HashMap<String, String>,
     session: &S,
@@ -113,23 +119,28 @@ pub fn with_store<S: Session, T>(
     }
 }
 
-fn resolve<S: Session>(
+fn resolve<S: SharedSession>(
     location: &str,
     mut options: HashMap<String, String>,
     session: &S,
     create: bool,
 ) -> Result<Resolved> {
     let Some(name) = location.strip_prefix(SCHEME) else {
+        if options.contains_key(transactions::OPTION) {
+            return Err(transactions::outside(location));
+        }
         settings::remove(&mut options);
-        return Ok(Resolved {
-            store: open_in_session(location, options, &WithoutCatalog(session))?,
-            options: HashMap::new(),
-            required: BTreeMap::new(),
-            gone: Arc::default(),
-            exists: Arc::default(),
-        });
+        return open_in_session(location, options, &WithoutCatalog(session)).map(Resolved::of_store);
     };
     let mut merged = session.merged(location, options)?;
+    if let Some(id) = merged.remove(transactions::OPTION) {
+        let (settings, name) = (
+            CatalogSettings::take(&mut merged)?,
+            TableName::parse(name).map_err(Error::from)?,
+        );
+        let store = block_on(transactions::table(&id, settings, &name, merged, session));
+        return store.map(Resolved::of_store).map_err(|e| e.with_table(location));
+    }
     let key = (
         location.to_owned(),
         merged.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -166,6 +177,17 @@ fn resolve<S: Session>(
 }
 
 impl Resolved {
+    /// A store that no catalog watches.
+    fn of_store(store: Store) -> Self {
+        Resolved {
+            store,
+            options: HashMap::new(),
+            required: BTreeMap::new(),
+            gone: Arc::default(),
+            exists: Arc::default(),
+        }
+    }
+
     /// Whether it is the store of a table that has no version yet.
     fn is_new(&self) -> bool {
         !self.required.is_empty() && !self.exists.load(Ordering::Acquire)
