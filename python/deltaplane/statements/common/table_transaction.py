@@ -68,8 +68,8 @@ def transaction(
 class TableTransaction:
     """A transaction over tables of a catalog, as `transaction` begins it.
 
-    Attributes: `catalog`, the catalog whose tables are those of the transaction; `versions`, the new
-    version of each table that was changed, by full name, or None before the commit.
+    Attributes: `catalog`, the catalog whose tables are those of the transaction; `versions`, the
+    new version of each table that was changed, by full name, or None before the commit.
     """
 
     def __init__(self, catalog: Catalog, tables: Sequence[str], isolation: str) -> None:

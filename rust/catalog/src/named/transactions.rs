@@ -129,7 +129,7 @@ struct Stores<S> {
 #[async_trait]
 impl<S: SharedSession> TableStores for Stores<S> {
     async fn open(&self, name: &TableName, loaded: &LoadedTable) -> Result<Store> {
-        let found = Found {
+        let table = Found {
             location: loaded.metadata.location.clone(),
             options: self.options.clone(),
             committer: None,
@@ -137,6 +137,6 @@ impl<S: SharedSession> TableStores for Stores<S> {
             catalog: Arc::clone(&self.catalog),
             owner: Owner::Table(name.clone()),
         };
-        found.open(&self.session).map(|resolved| resolved.store)
+        table.open(&self.session).map(|resolved| resolved.store)
     }
 }
