@@ -211,7 +211,7 @@ ecosystem: develop servers ecosystem-packages ## every library's cases on deltap
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
-	for measure in benches/bench_*.py benches/sql/bench_*.py benches/huge/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
+	for measure in benches/bench_*.py benches/catalogs/bench_*.py benches/sql/bench_*.py benches/huge/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html

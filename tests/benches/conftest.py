@@ -13,7 +13,7 @@ BENCHES = Path(__file__).resolve().parents[2] / "benches"
 @pytest.fixture(autouse=True)
 def benches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder in which the benches store files."""
-    for folder in ("on_spark", "sql", "huge", "pages", ""):
+    for folder in ("on_spark", "catalogs", "sql", "huge", "pages", ""):
         monkeypatch.syspath_prepend(str(BENCHES / folder))
     from support import harness
 

@@ -35,7 +35,9 @@ ON_SPARK: dict[str, tuple[list[str], str]] = {
     "bench_stream_latency": (["--commits", "2"], ""),
 }
 MEASURES = sorted(
-    path.stem for folder in (BENCHES, BENCHES / "sql", BENCHES / "huge") for path in folder.glob("bench_*.py")
+    path.stem
+    for folder in (BENCHES, BENCHES / "catalogs", BENCHES / "sql", BENCHES / "huge")
+    for path in folder.glob("bench_*.py")
 )
 # Options besides --quick: fewer processes, less to write.
 OPTIONS = {
