@@ -13,17 +13,11 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Parser, Token, pattern
+from deltaplane.report.caller_words import Door, in_words_of
 
 __all__ = ["Cursor", "quoted", "unqualified"]
 
 T = TypeVar("T")
-# Hints that errors of the API's methods contain, and their form in SQL.
-_IN_SQL = {
-    "with if_exists=True": "with IF EXISTS",
-    "with truncate_history=True": "with TRUNCATE HISTORY",
-    "without truncate_history": "without TRUNCATE HISTORY",
-    "turn the check off (enforce_retention_duration=False)": "DeltaTable.vacuum can do it without this check",
-}
 
 
 class Cursor(Parser):
@@ -154,10 +148,7 @@ class Cursor(Parser):
             if str(e).startswith("line "):
                 raise
             line, column = self.place_of(token)
-            said = str(e)
-            for advice, here in _IN_SQL.items():
-                said = said.replace(advice, here)
-            raise _moved(e, f"line {line}, column {column}: {said}") from e
+            raise _moved(e, f"line {line}, column {column}: {in_words_of(Door.SQL, str(e))}") from e
 
 
 def _moved(e: DeltaError, message: str) -> DeltaError:

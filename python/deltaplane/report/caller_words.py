@@ -27,6 +27,9 @@ class _Words(NamedTuple):
 
 # A caller's own words for an argument of Python; where a door has none, the way that it has.
 WORDS: dict[str, _Words] = {
+    "turn the check off (enforce_retention_duration=False)": _Words(
+        "turn the check off (--no-retention-check)", "DeltaTable.vacuum can do it without this check"
+    ),
     "enforce_retention_duration=False": _Words(
         "--no-retention-check", "vacuum(enforce_retention_duration=False) in Python"
     ),
@@ -39,8 +42,8 @@ WORDS: dict[str, _Words] = {
         "alter.add_feature(…) in Python", "ALTER TABLE … SET TBLPROPERTIES ('delta.feature.NAME' = 'supported')"
     ),
     "first=True or after='another column'": _Words("FIRST or AFTER another column", "FIRST or AFTER another column"),
-    "if_exists=True": _Words("UNSET TBLPROPERTIES IF EXISTS", "UNSET TBLPROPERTIES IF EXISTS"),
-    "truncate_history=True": _Words("DROP FEATURE … TRUNCATE HISTORY", "DROP FEATURE … TRUNCATE HISTORY"),
+    "if_exists=True": _Words("UNSET TBLPROPERTIES IF EXISTS", "IF EXISTS"),
+    "truncate_history=True": _Words("DROP FEATURE … TRUNCATE HISTORY", "TRUNCATE HISTORY"),
     "truncate_history": _Words("TRUNCATE HISTORY", "TRUNCATE HISTORY"),
     "merge_schema=True": _Words("MERGE WITH SCHEMA EVOLUTION", "MERGE WITH SCHEMA EVOLUTION"),
     'mode="overwrite" and schema_mode="overwrite"': _Words("CREATE OR REPLACE TABLE", "CREATE OR REPLACE TABLE"),

@@ -408,7 +408,7 @@ _KNOWN = (
     Known(
         "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
         InvalidArgumentError,
-        r"columns can't be replaced \(schema_mode=\"overwrite\", overwriteSchema\) where only the partitions",
+        r"columns can't be replaced \((?:schema_mode=\"overwrite\"|CREATE OR REPLACE TABLE), overwriteSchema\) where only the partitions",
         spark=IllegalArgumentException,
     ),
     Known(
