@@ -107,7 +107,8 @@ def sql(
     windows, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE
     (also as a CLONE, or LIKE another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE,
     DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, EXPLAIN, OPTIMIZE, REORG,
-    RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
+    RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE; over tables of a catalog BEGIN
+    ATOMIC … END, and BEGIN TRANSACTION … COMMIT or ROLLBACK (see `transaction`).
 
     DuckDB (the extra `local`) runs queries, and only expressions for which its result equals
     Spark's; everything else is refused by name. Sums and averages of floating-point numbers depend
