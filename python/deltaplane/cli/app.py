@@ -43,7 +43,9 @@ def create_app() -> typer.Typer:
         for module in verbs_of(panel):
             group, title, examples = getattr(module, "app", None), panel.capitalize(), _examples(module)
             if group is None:
-                app.command(rich_help_panel=title, epilog=examples)(getattr(module, _name(module)))
+                context = getattr(module, "CONTEXT", None)
+                command = app.command(rich_help_panel=title, epilog=examples, context_settings=context)
+                command(getattr(module, _name(module)))
             else:
                 app.add_typer(group, rich_help_panel=title, epilog=examples)
     return app
@@ -59,7 +61,9 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code."""
     as_json = "--json" in arguments
     try:
-        code = create_app()(args=list(arguments) or ["--help"], standalone_mode=False, prog_name="deltaplane")
+        words = list(arguments) or ["--help"]
+        # Verbs that run other verbs find this function in their context.
+        code = create_app()(args=words, standalone_mode=False, prog_name="deltaplane", obj=run)
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
