@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ class SetProperties:
     properties: dict[str, str]
 
     def __call__(self, alter: TableAlterer) -> AlterPlan:
-        return alter.set_table_properties(_without_clustering(self.properties))
+        return alter.set_table_properties(_in_history(_without_clustering(self.properties)))
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _change(cursor: Grammar) -> Change:
         cursor.take("if", "exists")
         token, keys = cursor.at, cursor.listed(lambda: property_key(cursor))
         refuse_reserved(cursor, token, keys)
-        return lambda alter: alter.unset_table_properties(keys, if_exists=True)
+        return lambda alter: alter.unset_table_properties(list(_in_history(dict.fromkeys(keys, ""))), if_exists=True)
     if cursor.take("cluster"):
         cursor.expect("by")
         columns = [] if cursor.take("none") else cursor.listed(lambda: cursor.dotted("a column's name"))
@@ -172,6 +172,14 @@ def _change(cursor: Grammar) -> Change:
         fields = [d.field for d in cursor.listed(lambda: declaration(cursor))]
         return lambda alter: alter.replace_columns(fields)
     cursor.expected(_ACTIONS)
+
+
+def _in_history(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties with the names that the history of delta-spark's statements has: names of table
+    features in lower case."""
+    return {
+        key.lower() if key.lower().startswith("delta.feature.") else key: value for key, value in properties.items()
+    }
 
 
 def _without_clustering(properties: dict[str, str]) -> dict[str, str]:

@@ -95,7 +95,9 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandR
         if not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN."):
             raise
         name = (e.getMessageParameters() or {}).get("objectName", "").replace("`", "")
-        raise InvalidArgumentError(f"the source has no column `{name}`, nor has the table: {e}") from e
+        # Behind the first line is Spark's plan.
+        reason = str(e).splitlines()[0].rstrip(";")
+        raise InvalidArgumentError(f"the source has no column `{name}`, nor has the table: {reason}") from e
 
 
 def _repeated(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deltaplane_error::{Error, Result};
-use deltaplane_log::committer::{Committer, managed};
+use deltaplane_log::committer::{Committer, LogTail, forget_first_answer, managed};
 use deltaplane_store::{Location, PerProcess, Scheme, Session, Store, block_on, open_in_session};
 
 use crate::api::{LoadedTable, StagingTable, TableType};
@@ -151,6 +151,7 @@ fn resolve<S: SharedSession>(
         && !known.gone.load(Ordering::Acquire)
         && known.is_current(session)?
     {
+        forget_first_answer(&known.store);
         return Ok(known);
     }
     let catalog = Connected::new(CatalogSettings::take(&mut merged)?);
@@ -211,6 +212,9 @@ struct Found {
     location: String,
     options: HashMap<String, String>,
     committer: Option<CatalogCommitter>,
+    /// The commits that the catalog named with the table: the first opening asks nothing more. Later
+    /// ones, to which the process gives the same store, ask.
+    tail: Option<LogTail>,
     required: BTreeMap<String, String>,
     catalog: Arc<dyn Catalog>,
     owner: Owner,
@@ -231,19 +235,18 @@ async fn by_name(catalog: Connected, name: TableName, options: HashMap<String, S
 
 async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTable) -> Result<Found> {
     let is_managed = loaded.metadata.table_type == TableType::Managed && loaded.latest_table_version.is_some();
-    let committer = match is_managed {
+    let (committer, tail) = match is_managed {
         true => {
-            // The process keeps the store, and may first read it when this answer is old: each open
-            // asks for the newest version itself.
-            let (committer, _) = CatalogCommitter::open(Arc::clone(&catalog), name.clone(), loaded).await?;
-            Some(committer)
+            let (committer, tail) = CatalogCommitter::open(Arc::clone(&catalog), name.clone(), loaded).await?;
+            (Some(committer), Some(tail))
         }
-        false => None,
+        false => (None, None),
     };
     Ok(Found {
         location: loaded.metadata.location.clone(),
         options: HashMap::new(),
         committer,
+        tail,
         required: BTreeMap::new(),
         catalog,
         owner: Owner::Table(name),
@@ -266,6 +269,7 @@ async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) 
         location,
         options: HashMap::new(),
         committer: Some(committer),
+        tail: None,
         required,
         catalog,
         owner: Owner::Staging(id),
@@ -292,7 +296,7 @@ impl Found {
             None => plain,
             Some(committer) => {
                 let watched = Watched::new(committer, Arc::clone(&gone), Arc::clone(&exists));
-                managed(&plain, Arc::new(watched) as Arc<dyn Committer>, None)?
+                managed(&plain, Arc::new(watched) as Arc<dyn Committer>, self.tail)?
             }
         };
         Ok(Resolved {

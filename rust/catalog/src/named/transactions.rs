@@ -133,6 +133,7 @@ impl<S: SharedSession> TableStores for Stores<S> {
             location: loaded.metadata.location.clone(),
             options: self.options.clone(),
             committer: None,
+            tail: None,
             required: BTreeMap::new(),
             catalog: Arc::clone(&self.catalog),
             owner: Owner::Table(name.clone()),

@@ -16,7 +16,7 @@ mod publish;
 mod seam;
 mod staging;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::catalog_managed::Authority;
@@ -48,6 +48,14 @@ pub fn managed(store: &Store, committer: Arc<dyn Committer>, tail: Option<LogTai
         let managed = Managed::new(behind, Arc::clone(&committer), known.clone(), Arc::clone(&first));
         Arc::new(LogStore::new(managed))
     })
+}
+
+/// Makes the next opening of a [`managed`] table ask its catalog: the answer that named the table
+/// may be old by now.
+pub fn forget_first_answer(store: &Store) {
+    if let Some(managed) = of(store) {
+        managed.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
 }
 
 /// What the catalog's answer says, if there is one.

@@ -51,9 +51,8 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
 
 /// A property's name in the history, as delta-spark writes it.
 fn shown_key(key: &str) -> String {
-    let lower = key.to_lowercase();
-    match lower.starts_with(FEATURES) {
-        true => lower,
+    match key.to_lowercase().starts_with(FEATURES) {
+        true => key.to_owned(),
         false => canonical_key(key).unwrap_or_else(|_| key.to_owned()),
     }
 }
