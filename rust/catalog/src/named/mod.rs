@@ -212,8 +212,8 @@ struct Found {
     location: String,
     options: HashMap<String, String>,
     committer: Option<CatalogCommitter>,
-    /// The commits that the catalog named with the table: the first opening asks nothing more. Later
-    /// ones, to which the process gives the same store, ask.
+    /// The commits that the catalog named with the table: the first opening asks nothing more.
+    /// Later ones, to which the process gives the same store, ask.
     tail: Option<LogTail>,
     required: BTreeMap<String, String>,
     catalog: Arc<dyn Catalog>,
