@@ -124,25 +124,24 @@ def file_system(case: Mapping[str, Any], scratch: Path) -> Task:
     """Tables whose commits are files, created by put-if-absent."""
     from deltaplane import DeltaTable, write_deltalake
 
-    places = [str(scratch / name) for name in _names(case)]
-    for place in places:
-        write_deltalake(place, SCHEMA.empty_table())
-    return Task(
-        _appends(case, lambda table, rows: write_deltalake(places[table], rows, mode="append")),
-        lambda failed: _rows([DeltaTable(place) for place in places]) + failed,
-        failed=int,
-    )
+    return _into_files(case, scratch, write_deltalake, DeltaTable)
 
 
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltalake import DeltaTable, write_deltalake
 
+    return _into_files(case, scratch, write_deltalake, DeltaTable)
+
+
+def _into_files(
+    case: Mapping[str, Any], scratch: Path, write: Callable[..., object], opened: Callable[[str], Any]
+) -> Task:
     places = [str(scratch / name) for name in _names(case)]
     for place in places:
-        write_deltalake(place, SCHEMA.empty_table())
+        write(place, SCHEMA.empty_table())
     return Task(
-        _appends(case, lambda table, rows: write_deltalake(places[table], rows, mode="append")),
-        lambda failed: _rows([DeltaTable(place) for place in places]) + failed,
+        _appends(case, lambda table, rows: write(places[table], rows, mode="append")),
+        lambda failed: _rows([opened(place) for place in places]) + failed,
         failed=int,
     )
 

@@ -71,13 +71,13 @@ def test_lists_dicts_and_durations() -> None:
 def test_statements_that_write_take_parameters(tmp_path: Path) -> None:
     where = str(tmp_path / "t")
     write_deltalake(where, pa.table({"id": [1, 2, 3], "name": ["a", "it's", "c"]}))
-    run = {"tables": {"t": where}}
-    deltaplane.sql("UPDATE t SET name = :to WHERE name = :of", args={"to": "d\\e", "of": "it's"}, **run)  # type: ignore[arg-type]
-    deltaplane.sql("DELETE FROM t WHERE id IN (?, ?)", args=[1, 9], **run)  # type: ignore[arg-type]
-    deltaplane.sql("INSERT INTO t VALUES (:id, :name)", args={"id": 7, "name": None, "unused": 0}, **run)  # type: ignore[arg-type]
+    run: dict[str, Any] = {"tables": {"t": where}}
+    deltaplane.sql("UPDATE t SET name = :to WHERE name = :of", args={"to": "d\\e", "of": "it's"}, **run)
+    deltaplane.sql("DELETE FROM t WHERE id IN (?, ?)", args=[1, 9], **run)
+    deltaplane.sql("INSERT INTO t VALUES (:id, :name)", args={"id": 7, "name": None, "unused": 0}, **run)
     rows = DeltaTable(where).to_pyarrow_table().sort_by("id").to_pylist()
     assert rows == [{"id": 2, "name": "d\\e"}, {"id": 3, "name": "c"}, {"id": 7, "name": None}]
-    assert deltaplane.sql("SELECT id FROM t ORDER BY id LIMIT :n", args={"n": 1}, **run).to_pylist() == [{"id": 2}]  # type: ignore[arg-type]
+    assert deltaplane.sql("SELECT id FROM t ORDER BY id LIMIT :n", args={"n": 1}, **run).to_pylist() == [{"id": 2}]
 
 
 @pytest.mark.parametrize(

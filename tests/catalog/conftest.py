@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,15 +37,11 @@ class Lake:
         """A table of the schema."""
         return f"uc://{SCHEMA}.{table}"
 
-    def write(self, table: str, rows: pa.Table, mode: str = "append", **more: object) -> int | None:
+    def write(self, table: str, rows: pa.Table, mode: Any = "append", **more: Any) -> int | None:
         """Writes rows to a table of the schema; the version."""
-        return write_deltalake(
-            self.location(table),
-            rows,
-            mode=mode,
-            storage_options=self.options,
-            **more,  # type: ignore[call-overload]
-        ).version
+        done = write_deltalake(self.location(table), rows, mode=mode, storage_options=self.options, **more)
+        version: int | None = done.version
+        return version
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """Opens a table of the schema."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -97,9 +98,9 @@ def test_after_its_end_a_transaction_is_refused(two: Lake) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
-def test_what_was_only_read_is_checked_by_the_isolation(isolation: str, two: Lake) -> None:
+def test_what_was_only_read_is_checked_by_the_isolation(isolation: Any, two: Lake) -> None:
     """Write skew: each of two transactions reads the table that the other one writes."""
-    first, second = (transaction(two.catalog, [A, B], isolation=isolation) for _ in range(2))  # type: ignore[arg-type]
+    first, second = (transaction(two.catalog, [A, B], isolation=isolation) for _ in range(2))
     first.write(A, rows(*(10 * n for n in ids(first.table(B)))))
     second.write(B, rows(*(10 * n for n in ids(second.table(A)))))
     assert first.commit() == {A: 1}

@@ -19,10 +19,15 @@ _CATALOG = re.compile(r"(sqlite|postgresql|postgres|https?|thrift|glue)://", re.
 
 
 class FleetTable(NamedTuple):
-    """A table's location, and the storage options that its location needs in addition."""
+    """A table's location, and the catalog that has its name."""
 
     location: str
-    options: tuple[str, ...] = ()
+    catalog: str | None = None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The storage options that the location needs in addition to those of the store."""
+        return {} if self.catalog is None else {"catalog": self.catalog}
 
 
 def fleet_tables(targets: Sequence[str], options: dict[str, str] | None) -> list[FleetTable]:
@@ -71,7 +76,7 @@ def _of_catalog(uri: str, options: dict[str, str] | None) -> Iterator[FleetTable
     for schema in catalog.schemas():
         for name in catalog.tables(schema):
             if str(catalog.info(name).get("format") or "DELTA").upper() == "DELTA":
-                yield FleetTable(catalog.location(name), (f"catalog={uri}",))
+                yield FleetTable(catalog.location(name), uri)
 
 
 def _matching(pattern: str, options: dict[str, str] | None) -> list[str]:

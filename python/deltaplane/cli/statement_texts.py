@@ -1,8 +1,8 @@
-"""Names and texts within statements that the command line writes."""
+"""Names within statements that the command line writes."""
 
 from __future__ import annotations
 
-__all__ = ["name", "table", "text"]
+__all__ = ["name", "table"]
 
 
 def name(value: str) -> str:
@@ -21,13 +21,3 @@ def table(location: str) -> str:
     'delta.`/data/a``b`'
     """
     return f"delta.`{location.replace('`', '``')}`"
-
-
-def text(value: str) -> str:
-    r"""A text in quotes.
-
-    >>> print(text("a'b"))
-    'a\'b'
-    """
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.types import SparkType
+from deltaplane.expr.values import text_literal
 
 __all__ = ["conjuncts", "unparse"]
 
@@ -78,7 +79,7 @@ def _literal(node: Literal) -> str | None:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if name == "string":
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return text_literal(value)
     plain = name == "integer" or (name == "decimal" and "." in value) or (name == "double" and "e" in value)
     return value if plain else value + _SUFFIXES[name]
 

@@ -67,7 +67,7 @@ class HiveMetastore(Metastore):
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
         try:
-            import thrift.Thrift  # noqa: F401  # a missing extra is told at once
+            import thrift.Thrift  # noqa: F401  # reports a missing extra before the first call
         except ModuleNotFoundError:
             raise ImportError(
                 "the Hive metastore needs the package thrift: pip install 'deltaplane[hive]'", name="thrift"

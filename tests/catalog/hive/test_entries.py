@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -46,8 +47,8 @@ HOSTILE = [
 ]
 
 
-def table_at(path: Path, **options: object) -> DeltaTable:
-    write_deltalake(str(path), pa.table({"id": [1, 2]}), **options)  # type: ignore[arg-type]
+def table_at(path: Path, **options: Any) -> DeltaTable:
+    write_deltalake(str(path), pa.table({"id": [1, 2]}), **options)
     return DeltaTable(str(path))
 
 

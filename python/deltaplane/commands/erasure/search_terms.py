@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import parse
+from deltaplane.expr.values import text_literal
 
 __all__ = ["SearchTerms", "Value"]
 
@@ -67,7 +68,7 @@ class SearchTerms:
             re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text, re.IGNORECASE) is not None
             and (value.is_text or re.search(rf"(?<!\w){re.escape(value.column[-1])}(?!\w)", text, re.IGNORECASE))
             for value in self.values
-            for form in {value.text, value.text.replace("\\", "\\\\").replace("'", "\\'")}
+            for form in {value.text, text_literal(value.text)[1:-1]}
         )
 
     def in_json(self, document: Any, names: dict[str, str]) -> Iterator[str]:

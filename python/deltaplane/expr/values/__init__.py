@@ -10,7 +10,7 @@ import datetime
 import sys
 from typing import Any
 
-__all__ = ["Moment", "has_nanoseconds", "is_missing", "plain_value"]
+__all__ = ["Moment", "has_nanoseconds", "is_missing", "plain_value", "text_literal"]
 
 _DAY_US = 86_400_000_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -41,6 +41,15 @@ def is_missing(value: Any) -> bool:
         return True
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.datetime64, numpy.timedelta64)) and bool(numpy.isnat(value))
+
+
+def text_literal(value: str) -> str:
+    """A text as a literal of Spark SQL.
+
+    >>> print(text_literal("it's"))
+    'it\\'s'
+    """
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def has_nanoseconds(value: Any) -> bool:

@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError
-from deltaplane.expr.values import Moment, is_missing, plain_value
+from deltaplane.expr.values import Moment, is_missing, plain_value, text_literal
 
-__all__ = ["PARAMETER", "replaced", "sql_literal", "with_arguments"]
+__all__ = ["PARAMETER", "parameters_in", "replaced", "sql_literal", "with_arguments"]
 
 # Matches quoted text and comments, and parameters; a colon directly behind a column begins a path
 # into it.
@@ -38,12 +38,7 @@ def with_arguments(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
     >>> with_arguments("SELECT :n, ':n' FROM t LIMIT :n", {"n": 3})
     "SELECT 3, ':n' FROM t LIMIT 3"
     """
-    matches = [match for match in PARAMETER.finditer(text) if match[0] == "?" or match["name"] is not None]
-    named = [match["name"] for match in matches if match["name"] is not None]
-    if named and len(named) < len(matches):
-        raise InvalidArgumentError(
-            "the statement has parameters with names and others without: use one kind (INVALID_QUERY_MIXED_QUERY_PARAMETERS)"
-        )
+    matches, named = parameters_in(text)
     if isinstance(args, Mapping):
         missing = next((match[0] for match in matches if match["name"] not in args), None)
         if missing is not None:
@@ -61,6 +56,21 @@ def with_arguments(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
             f"the statement has {len(matches)} parameters `?`, and args has {len(args)} values: give one for each (UNBOUND_SQL_PARAMETER)"
         )
     return replaced(text, matches, [sql_literal(value) for value in args])
+
+
+def parameters_in(text: str) -> tuple[list[re.Match[str]], list[str]]:
+    """The parameters of a statement, and their names: none for `?`.
+
+    Raises:
+        InvalidArgumentError: both kinds of parameters in one statement.
+    """
+    matches = [match for match in PARAMETER.finditer(text) if match[0] == "?" or match["name"] is not None]
+    named = [match["name"] for match in matches if match["name"] is not None]
+    if named and len(named) < len(matches):
+        raise InvalidArgumentError(
+            "the statement has parameters with names and others without: use one kind (INVALID_QUERY_MIXED_QUERY_PARAMETERS)"
+        )
+    return matches, named
 
 
 def replaced(text: str, matches: Sequence[re.Match[str]], values: Sequence[str]) -> str:
@@ -103,7 +113,7 @@ def sql_literal(value: Any) -> str:
         case Decimal():
             return _decimal(value)
         case str():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return text_literal(value)
         case bytes() | bytearray() | memoryview():
             return f"X'{bytes(value).hex()}'"
         case Moment():

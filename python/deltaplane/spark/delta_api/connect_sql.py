@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.expr.values import text_literal
 from deltaplane.spark.jvm.schema import quoted
 
 __all__ = ["sql_of"]
@@ -96,8 +97,7 @@ def _literal(value: Any, kind: Any) -> str:
             scale = max(-int(exponent), 0)
             return f"CAST('{value:f}' AS decimal({max(len(digits) + max(int(exponent), 0), scale)},{scale}))"
         case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{escaped}'"
+            return text_literal(value)
         case bytes() | bytearray():
             return f"X'{bytes(value).hex()}'"
     raise UnsupportedFeatureError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.values.parameters import PARAMETER, replaced
+from deltaplane.expr.values.parameters import PARAMETER, parameters_in, replaced
 from deltaplane.spark.jvm.internals import Jvm
 
 if TYPE_CHECKING:
@@ -37,21 +37,16 @@ def bound(text: str, bound_values: Bound) -> str:
     >>> bound("DELETE FROM t WHERE x = :n AND y = :n", Bound(("1",), ("n",)))
     'DELETE FROM t WHERE x = 1 AND y = 1'
     """
-    matches = [match for match in PARAMETER.finditer(text) if match[0] == "?" or match["name"] is not None]
-    named = [match for match in matches if match["name"] is not None]
-    if named and len(named) < len(matches):
-        raise InvalidArgumentError(
-            "the statement has parameters with names and others without: use one kind (INVALID_QUERY_MIXED_QUERY_PARAMETERS)"
-        )
+    matches, named = parameters_in(text)
     if named:
         of_names = dict(zip(bound_values.names, bound_values.values, strict=True))
-        missing = next((match["name"] for match in named if match["name"] not in of_names), None)
+        missing = next((name for name in named if name not in of_names), None)
         if missing is not None:
             raise InvalidArgumentError(
                 f"the statement has the parameter :{missing}, and USING gives no value of this name: write "
                 f"USING … AS {missing} (UNBOUND_SQL_PARAMETER)"
             )
-        return replaced(text, matches, [of_names[match["name"]] for match in matches])
+        return replaced(text, matches, [of_names[name] for name in named])
     if len(matches) != len(bound_values.values):
         raise InvalidArgumentError(
             f"the statement has {len(matches)} parameters `?`, and USING gives {len(bound_values.values)} values: give one for each "

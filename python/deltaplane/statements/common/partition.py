@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.arrow_literals import date_text, timestamp_text
+from deltaplane.expr.values import text_literal
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
@@ -143,8 +144,7 @@ def _literal(scalar: pa.Scalar) -> str:
     if isinstance(value, (int, Decimal)):
         return str(value)
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
+        return text_literal(value)
     raise UnsupportedExpressionError(
         f"INSERT OVERWRITE … PARTITION has no form of a {type(value).__name__}: use REPLACE WHERE with a condition"
     )

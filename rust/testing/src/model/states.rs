@@ -197,7 +197,7 @@ impl State {
         out.push((Step(name, "loses its put of version", version), lost));
         lost.late[w] = Some(version);
         out.push((
-            Step(name, "is told of a failure, and late is its put of version", version),
+            Step(name, "gets an error as answer, and its late put is of version", version),
             lost,
         ));
         if self.has_commit(version) {
@@ -214,7 +214,11 @@ impl State {
             arrived.with(w, Writer::Committed(version)),
         ));
         out.push((
-            Step(name, "is told of a failure, and there is version", version),
+            Step(
+                name,
+                "gets an error as answer, and its put is there as version",
+                version,
+            ),
             arrived.with(w, asking(true)),
         ));
         let doubled = match mistake {

@@ -261,7 +261,7 @@ impl Tables {
         if self.late[w].is_none() {
             lost.late[w] = Some((base, round));
             out.push((
-                TablesStep(name, "is told of a failure, and late is its request on", base),
+                TablesStep(name, "gets an error as answer, and its late request is on", base),
                 lost,
             ));
         }
@@ -280,12 +280,12 @@ impl Tables {
                     ratified.with(w, Writer::Committed),
                 ));
                 out.push((
-                    TablesStep(name, "is told of a failure, and is ratified on", base),
+                    TablesStep(name, "gets an error as answer, and is ratified on", base),
                     ratified.with(w, asking(true)),
                 ));
             }
             None => out.push((
-                TablesStep(name, "is told of a taken version on", base),
+                TablesStep(name, "gets the answer that the version is taken on", base),
                 self.with(w, asking(false)),
             )),
         }
@@ -458,10 +458,12 @@ impl Tables {
         }
         let may_come = self.late[w].is_some_and(|(base, round)| self.decided(w, base, round, None).is_some());
         match self.writers[w] {
-            Writer::Committed if most == 0 => return Err(format!("{name} was told that it is committed, and isn't")),
+            Writer::Committed if most == 0 => {
+                return Err(format!("the answer to {name} says that it is committed, and it isn't"));
+            }
             Writer::Refused if most > 0 || may_come => {
                 return Err(format!(
-                    "{name} was told that it failed, and is or may come to be visible"
+                    "the answer to {name} says that it failed, and it is or may become visible"
                 ));
             }
             _ => {}

@@ -66,7 +66,8 @@ def _ran(
     run: Callable[[list[str]], int], table: FleetTable, command: list[str], options: list[str], as_json: bool
 ) -> dict[str, Any]:
     """Runs the verb on a table; the output of a run with JSON is kept."""
-    stores = [part for text in (*options, *table.options) for part in ("--option", text)]
+    own = [f"{key}={value}" for key, value in table.options.items()]
+    stores = [part for text in (*options, *own) for part in ("--option", text)]
     arguments = [command[0], table.location, *command[1:], *stores]
     if not as_json:
         print(f"== {table.location}", flush=True)

@@ -38,7 +38,8 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Creates a table without rows."""
-    from deltaplane.cli.statement_texts import name, table, text
+    from deltaplane.cli.statement_texts import name, table
+    from deltaplane.expr.values import text_literal
     from deltaplane.statements import sql
 
     clauses = [f"CREATE TABLE{' IF NOT EXISTS' if if_missing else ''} {table(location)} ({columns}) USING DELTA"]
@@ -46,7 +47,9 @@ def create(
         if names:
             clauses.append(f"{words} ({', '.join(map(name, names))})")
     if comment is not None:
-        clauses.append(f"COMMENT {text(comment)}")
+        clauses.append(f"COMMENT {text_literal(comment)}")
     if properties := pairs(property, "properties", "--property key=value"):
-        clauses.append(f"TBLPROPERTIES ({', '.join(f'{text(k)} = {text(v)}' for k, v in properties.items())})")
+        clauses.append(
+            f"TBLPROPERTIES ({', '.join(f'{text_literal(k)} = {text_literal(v)}' for k, v in properties.items())})"
+        )
     render.rows(sql(" ".join(clauses), storage_options=store_options(option)).to_arrow(), as_json=json)

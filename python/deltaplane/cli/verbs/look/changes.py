@@ -5,7 +5,7 @@ Uses the public API only.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,5 +35,7 @@ def changes(
     table, bounds = open_table(location, None, option), {"starting": version_of(first)}
     if last is not None:
         bounds["ending"] = version_of(last)
-    named = {f"{end}_{'version' if isinstance(bound, int) else 'timestamp'}": bound for end, bound in bounds.items()}
-    render.stream(table.load_cdf(columns=column, **named).to_reader(), limit, as_json=json)  # type: ignore[arg-type]
+    named: dict[str, Any] = {
+        f"{end}_{'version' if isinstance(bound, int) else 'timestamp'}": bound for end, bound in bounds.items()
+    }
+    render.stream(table.load_cdf(columns=column, **named).to_reader(), limit, as_json=json)

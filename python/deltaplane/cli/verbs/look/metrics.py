@@ -13,7 +13,7 @@ import typer
 
 from deltaplane import DeltaTable
 from deltaplane.cli import render
-from deltaplane.cli.arguments import AsJson, StoreOptions, pairs, store_options
+from deltaplane.cli.arguments import AsJson, StoreOptions, store_options
 from deltaplane.cli.exit_codes import exit_code
 from deltaplane.cli.fleets import fleet_tables
 from deltaplane.exceptions import DeltaError
@@ -82,11 +82,11 @@ def metrics(
     """Prints figures of tables in Prometheus' text format: size, age, files for OPTIMIZE and
     VACUUM, log, advice. A table that can't be read has deltaplane_table_up 0; the exit code is that
     of the last one."""
-    code, values = 0, {}
-    for table in fleet_tables(targets, store_options(option)):
-        options = {**(store_options(option) or {}), **pairs(list(table.options), "options", "key=value")}
+    code, values, options = 0, {}, store_options(option)
+    for table in fleet_tables(targets, options):
         try:
-            facts = DeltaTable(table.location, storage_options=options or None).report().facts
+            opened = DeltaTable(table.location, storage_options={**(options or {}), **table.options})
+            facts = opened.report().facts
         except DeltaError as e:
             code, values[table.location] = exit_code(e), {"up": 0.0}
             continue
