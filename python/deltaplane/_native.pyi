@@ -18,6 +18,7 @@ from deltaplane.io.records import (
     CloneRequest,
     ColumnSteps,
     CommandResult,
+    CommitRequest,
     CommitResult,
     CommitTotals,
     FeatureInfo,
@@ -308,6 +309,7 @@ class Snapshot:
     def log_size(self) -> LogSize: ...
     def checkpoint(self) -> CheckpointResult: ...
     def cleanup_metadata(self) -> CleanupResult: ...
+    def forget_history(self, request: CommitRequest) -> CleanupResult: ...
     def publish(self) -> int:
         """Publishes this version and those before it, where a catalog decides commits; the highest
         version up to which all are published."""

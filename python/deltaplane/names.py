@@ -54,6 +54,7 @@ def late_names(
     namespace: dict[str, Any], modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Builds `__getattr__` and `__dir__` for a package that imports its public names at first use.
+    `dir()` of the package lists what is public, and not what its own code imports.
 
     Args:
         namespace: the package's `globals()`, which caches each name after its first use.
@@ -74,7 +75,8 @@ def late_names(
         return value
 
     def names() -> list[str]:
-        return sorted({*namespace, *modules})
+        special = {name for name in namespace if name.startswith("__")}
+        return sorted(special.union(namespace.get("__all__", modules)))
 
     return read, names
 

@@ -21,6 +21,7 @@ from deltaplane.expr.row_filter import understands
 from deltaplane.expr.tree import Node
 from deltaplane.expr.tuples import value_node
 from deltaplane.io.arrow import Scan
+from deltaplane.expr.matching_share import matching_share
 from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def scan(
     def rows(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        necessary = None if condition is None else _necessary(condition, schema, snapshot)
-        files = _plain_files(table, schema.names if columns is None else columns, schema, necessary)
+        node, necessary = (None, None) if condition is None else _necessary(condition, schema, snapshot)
+        files = _plain_files(table, schema.names if columns is None else columns, schema, node, necessary)
         if files is not None:
             yield from _read_by_polars(files, columns or schema.names, condition, limit)
             return
@@ -111,16 +112,22 @@ def _opened(source: TableUri | DeltaTable, version: VersionLike | None, options:
 _READ_ALIKE = "Int8 Int16 Int32 Int64 Float32 Float64 Boolean String Binary Decimal Date Datetime".split()
 # Days and instants before this may be in the hybrid calendar of old versions of Spark.
 _MODERN = dt.date(1900, 1, 1)
+# Share of matching rows from which on Polars' own reader is the faster one.
+_MANY = 0.4
 # Most files whose footers are compared before the first one is read.
 _MOST_FILES = 4096
 
 
 def _plain_files(
-    table: DeltaTable, columns: list[str], schema: pa.Schema, necessary: _native.Predicate | None
+    table: DeltaTable,
+    columns: list[str],
+    schema: pa.Schema,
+    node: Node | None,
+    necessary: _native.Predicate | None,
 ) -> list[str] | None:
     """The paths of the files that may hold matching rows, if Polars' own reader gives the same rows
-    for them: files on the local disk without deletion vectors, which have these columns in these
-    types; else None."""
+    for them and is the faster one: files on the local disk without deletion vectors, which have
+    these columns in these types, and of whose rows many match; else None."""
     import polars as pl
 
     location, snapshot = table.location, table._snapshot
@@ -136,12 +143,12 @@ def _plain_files(
     for batch in Scan(snapshot.plan(necessary)).batches():
         if batch.column("deletion_vector").null_count < batch.num_rows or not _is_modern(batch, dated):
             return None
+        # deltaplane's reader decodes only the pages that may match, which pays unless most do.
+        if node is not None and necessary is not None and not paths and matching_share(node, batch) < _MANY:
+            return None
         paths += batch.column("path").to_pylist()
         if len(paths) > _MOST_FILES:
             return None
-    # Of few of many files deltaplane's reader decodes only the pages that may match.
-    if necessary is not None and 2 * len(paths) <= snapshot.num_files():
-        return None
     if not paths or any("%" in path or ":" in path or path.startswith("/") for path in paths):
         return None
     files = [os.path.join(location, path) for path in paths]
@@ -193,15 +200,18 @@ def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return frame
 
 
-def _necessary(condition: pl.Expr, schema: pa.Schema, snapshot: _native.Snapshot) -> _native.Predicate | None:
-    """A condition that is true for every row for which Polars' is, or None for all rows."""
+def _necessary(
+    condition: pl.Expr, schema: pa.Schema, snapshot: _native.Snapshot
+) -> tuple[Node | None, _native.Predicate | None]:
+    """A condition that is true for every row for which Polars' is, as a tree and for the core, or
+    None for all rows."""
     from deltaplane._native import Predicate
 
     node = _node(json.loads(condition.meta.serialize(format="json")), schema)
     if node is None:
-        return None
+        return None, None
     predicate = Predicate(node)
-    return predicate if understands(snapshot, predicate, checked_elsewhere=True) else None
+    return (node, predicate) if understands(snapshot, predicate, checked_elsewhere=True) else (None, None)
 
 
 def _node(expression: Any, schema: pa.Schema) -> Node | None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
+import yaml
 
 from deltaplane import DeltaTable, write_deltalake
+from deltaplane.cli import verbs as verbs_of
 from deltaplane.cli.app import run
+from deltaplane.cli.verbs.look.metrics import _METRICS
 
 # https://prometheus.io/docs/instrumenting/exposition_formats/
 LINE = re.compile(r'^(# (HELP|TYPE) \w+ .+|deltaplane_table_\w+\{table="(?:[^"\\\n]|\\.)*"\} -?[\d.e+]+)$')
@@ -53,3 +58,29 @@ def test_a_table_that_cannot_be_read_is_down(lake: Path, capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert f'deltaplane_table_up{{table="{lake}/c"}} 0' in shown
     assert f'deltaplane_table_version{{table="{lake}/a\\"b"}} 2' in shown
+
+
+RULES = yaml.safe_load((Path(__file__).parents[2] / "docs" / "alerts.yml").read_text(encoding="utf-8"))["groups"][0][
+    "rules"
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_alert_rules_name_metrics_and_verbs_that_exist(rule: dict[str, Any]) -> None:
+    used = set(re.findall(r"deltaplane_table_(\w+)", rule["expr"]))
+    assert used
+    assert used <= {"up", *(metric.name for metric in _METRICS)}
+    assert set(rule["labels"]) == {"severity"}
+    assert set(rule["annotations"]) == {"summary", "action"}
+    verbs = {path.stem.replace("_", "-") for path in Path(verbs_of.__file__).parent.glob("*/*.py")}
+    assert set(re.findall(r"deltaplane ([a-z-]+)", rule["annotations"]["action"])) <= verbs
+
+
+def test_no_alert_fires_for_a_sound_table(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The thresholds are checked by putting the figures of a small, fresh table into the rules."""
+    assert run(["metrics", str(lake / "c"), "--json"]) == 0
+    (values,) = json.loads(capsys.readouterr().out).values()
+    for rule in RULES:
+        condition = re.sub(r"deltaplane_table_(\w+)", lambda name: repr(float(values[name[1]])), rule["expr"])
+        fires = duckdb.sql(f"SELECT {condition.replace('==', '=')}").fetchall()[0][0]
+        assert not fires or rule["alert"] == "DeltaTableDeletedRows", rule

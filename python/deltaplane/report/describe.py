@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
     from deltaplane.table.delta_table import DeltaTable
 
-__all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows", "shown_properties"]
+__all__ = [
+    "RESTORED",
+    "clustering_columns",
+    "clustering_columns_of",
+    "detail_row",
+    "history_rows",
+    "rows_of_history",
+    "shown_properties",
+]
 
 # Columns of the result of RESTORE, and the metric for each.
 RESTORED = {
@@ -39,12 +47,16 @@ _DETAIL = (
 
 def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
     """One row for each of the newest commits, newest first, with delta-spark's columns."""
+    return rows_of_history([] if limit == 0 else table.history(limit))
+
+
+def rows_of_history(entries: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """One row for each of these entries of a history, with delta-spark's columns."""
     import pyarrow as pa
 
     text_map, moment = pa.map_(pa.string(), pa.string()), pa.timestamp("ms", "UTC")
     types = {"version": pa.int64(), "timestamp": moment, "readVersion": pa.int64(), "isBlindAppend": pa.bool_()}
     types |= dict.fromkeys(("operationParameters", "operationMetrics", "job", "notebook"), text_map)
-    entries = [] if limit == 0 else table.history(limit)
     return _rows(_HISTORY, [{name: _entry_value(entry, name, types) for name in _HISTORY} for entry in entries], types)
 
 
@@ -127,7 +139,7 @@ def _texts(values: Any) -> dict[str, str | None]:
     return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (values or {}).items()}
 
 
-def _entry_value(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
+def _entry_value(entry: Mapping[str, Any], name: str, types: dict[str, Any]) -> Any:
     import pyarrow as pa
 
     value = entry.get(name)

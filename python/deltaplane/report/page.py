@@ -6,14 +6,14 @@ Uses the report's facts; doesn't access the table. The extra `deltaplane[report]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.report import charts
 from deltaplane.report.advice import ACT, FINE, WATCH, lookup_files, lookup_share
 from deltaplane.report.charts import Bar, Mark
 from deltaplane.report.growth import OTHERS
-from deltaplane.report.words import amount, bytes_text, count_of, duration, moment, number, percent
+from deltaplane.report.templates import rendered
+from deltaplane.report.words import bytes_text, count_of, duration, moment, number, percent
 
 if TYPE_CHECKING:
     from deltaplane.report.bins import Bin
@@ -31,33 +31,7 @@ def page(health: Health) -> str:
     Raises:
         ImportError: jinja2 isn't installed; the message tells how to install it.
     """
-    try:
-        import jinja2
-    except ModuleNotFoundError as e:
-        if e.name != "jinja2":
-            raise
-        raise ImportError("the report's page needs jinja2: pip install 'deltaplane[report]'") from e
-    here = resources.files("deltaplane.report")
-    # All content of a log is text: everything is escaped except the charts, which escape their own
-    # texts.
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "amount": amount,
-        "bytes": bytes_text,
-        "duration": duration,
-        "moment": moment,
-        "number": number,
-        "percent": percent,
-    }
-    template = environment.from_string((here / "page.html").read_text("utf-8"))
-    style = (here / "style.css").read_text("utf-8")
-    return template.render(health=health, style=style, count_of=count_of, levels=LEVELS, **_drawn(health))
+    return rendered("page.html", health=health, levels=LEVELS, **_drawn(health))
 
 
 def _drawn(health: Health) -> dict[str, Any]:

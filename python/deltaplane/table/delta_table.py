@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from deltaplane.io.storage_options import TableUri, VersionLike
     from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
     from deltaplane.report import HealthReport
+    from deltaplane.report.commit_history import CommitHistory
     from deltaplane.report.table_facts import Metadata, ProtocolVersions
     from deltaplane.schema import Schema
     from deltaplane.table.alter import AlterPlan, TableAlterer
@@ -60,8 +61,10 @@ def _commits(limit: int | None) -> int | None:
     return limit
 
 
-def _entries(commits: list[records.HistoryEntry]) -> list[dict[str, Any]]:
-    return [{**c.info, "timestamp": c.timestamp_ms, "version": c.version} for c in commits]
+def _entries(commits: list[records.HistoryEntry]) -> CommitHistory:
+    from deltaplane.report.commit_history import CommitHistory
+
+    return CommitHistory({**c.info, "timestamp": c.timestamp_ms, "version": c.version} for c in commits)
 
 
 @checked()
@@ -266,17 +269,26 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         process still has the commit in memory; otherwise moves to the newest version."""
         self._snapshot = self._snapshot.after_own_commit(version)
 
-    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+    def history(self, limit: int | None = None) -> CommitHistory:
         """The `commitInfo` of each commit, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics` and more. At most `limit` entries; commits removed
         from the log are missing.
+
+        Returns:
+            A list of dicts, whose `to_arrow()` is the table that `DESCRIBE HISTORY` shows.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-commits/t", pa.table({"x": [1]}))
+        >>> DeltaTable("memory://doc-commits/t").history().to_arrow().select(["version", "operation"]).to_pylist()
+        [{'version': 0, 'operation': 'WRITE'}]
         """
         return _entries(self._snapshot.history(_commits(limit)))
 
     @staticmethod
     def history_of(
         table_uri: TableUri, limit: int | None = None, storage_options: StorageOptions | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> CommitHistory:
         """Reads the newest version's `history` without opening the table: of a long log only the
         newest commits are read. Works also for tables with unsupported features.
 

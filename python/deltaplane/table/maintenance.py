@@ -27,8 +27,8 @@ __all__ = ["TableCare"]
 
 @checked(keys="Sequence[str] | str | None", retention_hours="Number | None")
 class TableCare:
-    """VACUUM, RESTORE, FSCK, CLONE and GENERATE. The object moves to the version that a command
-    commits."""
+    """VACUUM, RESTORE, FSCK, CLONE, GENERATE and forgetting the history. The object moves to the
+    version that a command commits."""
 
     _snapshot: _native.Snapshot
     _location: str
@@ -255,6 +255,50 @@ class TableCare:
         if version is not None:
             self._snapshot = self._snapshot.update()
         return {"dry_run": dry_run, "files_removed": files}
+
+    def forget_history(
+        self,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Deletes every older version from the log now, whatever `delta.logRetentionDuration` says:
+        the last step of erasing a person, whose values are in statistics and conditions.
+
+        Commits a version without changes, `FORGET HISTORY`, and writes its checkpoint; then deletes
+        the commits, checkpoints and checksums before it (P063, P064). An interruption leaves a
+        table that opens; another call completes the command. Data files stay: call `vacuum` first,
+        since older versions, which it relies on for files of failed writes, can't be read anymore.
+        Readers of older versions, and streams that haven't read up to the newest one, fail
+        afterwards. Sidecars of the last day stay if no checkpoint names them, since one of them may
+        belong to a checkpoint that is being written: call it again a day later.
+
+        Args:
+            commit_properties, post_commithook_properties: see these classes.
+
+        Returns:
+            `version`, the only one that is left, and the numbers of deleted `log_files` and
+            `sidecars`.
+
+        Raises:
+            InvalidArgumentError: `checkpointProtection` forbids it (P157).
+            UnsupportedFeatureError: a catalog cleans up the table's log.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> for x in (1, 2):
+        ...     _ = write_deltalake("memory://doc-forget/t", pa.table({"x": [x]}), mode="append")
+        >>> table = DeltaTable("memory://doc-forget/t")
+        >>> table.forget_history()["version"]
+        2
+        >>> [entry["operation"] for entry in table.history()], table.count()
+        (['FORGET HISTORY'], 2)
+        """
+        from deltaplane.properties import commit_request
+
+        done = self._snapshot.forget_history(commit_request(commit_properties, post_commithook_properties))
+        self._snapshot = self._snapshot.update()
+        return {"version": done.kept_from, "log_files": done.log_files, "sidecars": done.sidecars}
 
     def generate(self, *, dry_run: bool = False, progress: Told | None = None) -> list[str]:
         """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by

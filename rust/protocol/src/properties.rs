@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::{Error, Result};
 
 pub use known::{
-    BLOOM_FILTER_COLUMNS, BLOOM_FILTER_FPP, BLOOM_FILTER_NDV, BUILD_INDEXES_ON_WRITE, KNOWN, Known, OWN, Own, Values,
-    find,
+    BLOOM_FILTER_COLUMNS, BLOOM_FILTER_FPP, BLOOM_FILTER_NDV, BUILD_INDEXES_ON_WRITE, COLUMNS_WITHOUT_STATISTICS,
+    HIDE_VALUES_IN_HISTORY, KNOWN, Known, OWN, Own, Values, find,
 };
 
 /// The stored spelling of a property's key: known `delta.` keys ignore case, other `delta.` keys
@@ -49,6 +49,9 @@ pub struct Properties {
     pub num_indexed_columns: i64,
     /// The columns with statistics, when listed (P161).
     pub stats_columns: Option<Vec<String>>,
+    /// The columns without statistics, whatever the other properties say, as stored
+    /// (`deltaplane.columnsWithoutStatistics`).
+    pub unmeasured_columns: Option<String>,
     /// Characters of a string that statistics keep (P162).
     pub string_prefix_length: usize,
     /// Target size of new files in bytes, if set.
@@ -111,6 +114,7 @@ impl Properties {
                 .filter(|n| *n >= -1)
                 .unwrap_or(32),
             stats_columns: get("dataSkippingStatsColumns").map(split_columns),
+            unmeasured_columns: configuration.get(COLUMNS_WITHOUT_STATISTICS).cloned(),
             string_prefix_length: get("dataSkippingStringPrefixLength")
                 .and_then(|v| v.parse().ok())
                 .unwrap_or(32),

@@ -43,8 +43,7 @@ impl RawStore {
     }
 
     fn put_if_absent(&self, path: &str, data: Vec<u8>) -> Result<bool> {
-        let outcome = block_on(self.0.put_if_absent(path, Bytes::from(data)))?;
-        Ok(outcome == PutOutcome::Created)
+        block_on(self.0.put_if_absent(path, Bytes::from(data))).map(|outcome| outcome == PutOutcome::Created)
     }
 
     fn read(&self, path: &str) -> Result<Data> {

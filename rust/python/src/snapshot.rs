@@ -6,9 +6,9 @@ use std::sync::Arc;
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{
-    CheckpointReport, CleanupReport, CommitTotals, HistoryEntry, LogFolder, LogSize, ProtocolInfo, ReadRequest,
-    RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, own_commits,
-    versions_between,
+    CheckpointReport, CleanupReport, CommitRequest, CommitTotals, HistoryEntry, LogFolder, LogSize, ProtocolInfo,
+    ReadRequest, RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms,
+    own_commits, versions_between,
 };
 use deltaplane_operations::add_view::AddView;
 use deltaplane_operations::changes::Changes;
@@ -184,14 +184,12 @@ impl Snapshot {
 
     /// The versions that applications committed last.
     fn transactions(&self) -> Result<BTreeMap<String, i64>> {
-        let all = block_on(self.inner.transactions(now_ms()))?;
-        Ok(all.into_iter().map(|t| (t.app_id, t.version)).collect())
+        block_on(self.inner.transactions(now_ms())).map(|all| all.into_iter().map(|t| (t.app_id, t.version)).collect())
     }
 
     /// The configurations of the table's domains by name.
     fn domains(&self) -> Result<BTreeMap<String, String>> {
-        let all = block_on(self.inner.domains())?;
-        Ok(all.into_iter().map(|d| (d.domain, d.configuration)).collect())
+        block_on(self.inner.domains()).map(|all| all.into_iter().map(|d| (d.domain, d.configuration)).collect())
     }
 
     #[pyo3(signature = (domain, configuration))]
@@ -200,8 +198,7 @@ impl Snapshot {
     }
 
     fn rewrite_before_drop(&self, feature: &str) -> Result<Option<&'static str>> {
-        let first = block_on(self.inner.rewrite_before_drop(feature))?;
-        Ok(first.map(RewriteFirst::as_str))
+        block_on(self.inner.rewrite_before_drop(feature)).map(|first| first.map(RewriteFirst::as_str))
     }
 
     fn commit_read(&self, request: Record<ReadRequest>) -> Result<Self> {
@@ -346,6 +343,10 @@ impl Snapshot {
 
     fn cleanup_metadata(&self) -> Result<Record<CleanupReport>> {
         block_on(self.inner.cleanup_metadata()).map(Record)
+    }
+
+    fn forget_history(&self, request: Record<CommitRequest>) -> Result<Record<CleanupReport>> {
+        block_on(self.inner.forget_history(&request.0)).map(Record)
     }
 
     /// Publishes the commits of a catalog's table.

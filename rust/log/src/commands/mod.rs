@@ -7,6 +7,7 @@ pub(crate) mod clone;
 pub(crate) mod commit_read;
 pub(crate) mod compaction;
 pub(crate) mod feature_usage;
+pub(crate) mod forget_history;
 pub(crate) mod fsck;
 pub(crate) mod log_facts;
 pub(crate) mod optimize;

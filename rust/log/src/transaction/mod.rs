@@ -4,6 +4,7 @@
 
 pub(crate) mod dry_run;
 pub(crate) mod group;
+mod hidden_values;
 pub mod own_commits;
 pub(crate) mod post_commit;
 pub(crate) mod read_set;
@@ -38,6 +39,7 @@ use crate::environment::{new_id, sleep_up_to};
 use crate::listing::is_table;
 use crate::transaction::retained_files::{check_kept, first_kept};
 
+use crate::transaction::hidden_values::{hide_values, hides_values};
 use crate::transaction::post_commit::{Ahead, Hooks, previous_checksum};
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::transaction::settling::settle_later;
@@ -371,6 +373,10 @@ impl Staged {
         }
         if self.as_delta_rs {
             self.keep_extra_info(&mut info);
+        }
+        let metadata = self.metadata.as_ref().or(base.map(|b| b.metadata));
+        if metadata.is_some_and(hides_values) {
+            hide_values(&mut info);
         }
         info
     }

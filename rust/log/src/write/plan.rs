@@ -23,7 +23,7 @@ use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_protocol::schema_changes::merge;
-use deltaplane_protocol::zorder;
+use deltaplane_protocol::{stats_columns, zorder};
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 
@@ -319,6 +319,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         request,
     };
     planned.check_bloom_filters()?;
+    stats_columns::check_unmeasured(&planned.properties, &planned.schema)?;
     Ok(planned)
 }
 

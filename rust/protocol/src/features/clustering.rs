@@ -73,7 +73,7 @@ pub fn domain_for(metadata: &Metadata, schema: &StructType, columns: &[String]) 
         let (path, names) = resolve(metadata, schema, c)?;
         if !measured.contains(&path) {
             return Err(Error::invalid_argument(format!(
-                "a table can't be clustered by `{c}`, which has no statistics: put it among the first columns, or list it in delta.dataSkippingStatsColumns"
+                "a table can't be clustered by `{c}`, which has no statistics: put it among the first columns, or list it in delta.dataSkippingStatsColumns, and not in deltaplane.columnsWithoutStatistics"
             )));
         }
         if physical.contains(&names) {

@@ -118,6 +118,12 @@ pub const BLOOM_FILTER_NDV: &str = "deltaplane.parquet.bloomFilterNdv";
 /// Whether writers cover the files of each commit by the table's indexes of keys.
 pub const BUILD_INDEXES_ON_WRITE: &str = "deltaplane.buildIndexesOnWrite";
 
+/// The columns without statistics in new files, by dotted names separated by commas.
+pub const COLUMNS_WITHOUT_STATISTICS: &str = "deltaplane.columnsWithoutStatistics";
+
+/// Whether the history of commits has conditions without the values in them.
+pub const HIDE_VALUES_IN_HISTORY: &str = "deltaplane.hideValuesInHistory";
+
 /// A property of this project, which other programs keep and don't interpret.
 #[derive(Debug, Clone, Copy)]
 pub struct Own {
@@ -144,6 +150,18 @@ pub static OWN: &[Own] = &[
         values: "a size in bytes, such as 104857600 or 100mb",
         default: Some("64mb"),
         meaning: "least size in memory of a write to a clustered table that orders its rows",
+    },
+    Own {
+        key: COLUMNS_WITHOUT_STATISTICS,
+        values: "dotted names of columns, separated by commas",
+        default: None,
+        meaning: "columns of new data files that get no statistics, so that the log has none of their values",
+    },
+    Own {
+        key: HIDE_VALUES_IN_HISTORY,
+        values: "true or false",
+        default: Some("false"),
+        meaning: "conditions in the history have `?` instead of each value",
     },
     Own {
         key: BLOOM_FILTER_COLUMNS,

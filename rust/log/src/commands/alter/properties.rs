@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::bloom_filters;
 use deltaplane_protocol::properties::{Properties, canonical_key, find};
-use deltaplane_protocol::schema_changes::edit::split_path;
+use deltaplane_protocol::stats_columns;
 use serde_json::json;
 
 use super::draft::Draft;
@@ -114,13 +114,9 @@ fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
     draft.settings.validate(&known)?;
     let properties = Properties::new(&draft.metadata.configuration);
     bloom_filters::resolve(&properties, &[], &draft.schema, &draft.metadata.partition_columns)?;
+    stats_columns::check_unmeasured(&properties, &draft.schema)?;
     for column in properties.stats_columns.into_iter().flatten() {
-        let path = split_path(&column)?;
-        if draft.schema.field_at(&path).is_none() {
-            return Err(Error::invalid_argument(format!(
-                "`delta.dataSkippingStatsColumns` names `{column}`, which isn't a column of the table"
-            )));
-        }
+        stats_columns::check_column("delta.dataSkippingStatsColumns", &column, &draft.schema)?;
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Updates the properties that list columns by their logical names for columns that are renamed or
-//! dropped: `delta.dataSkippingStatsColumns` (P112, P161), and the columns with Bloom filters.
+//! dropped: `delta.dataSkippingStatsColumns` (P112, P161), the columns without statistics, and the
+//! columns with Bloom filters.
 
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::bloom_filters;
-use deltaplane_protocol::properties::{BLOOM_FILTER_COLUMNS, Properties};
+use deltaplane_protocol::properties::{BLOOM_FILTER_COLUMNS, COLUMNS_WITHOUT_STATISTICS, Properties};
 use deltaplane_protocol::schema_changes::edit::{join_path, split_path};
 
 const KEY: &str = "delta.dataSkippingStatsColumns";
@@ -14,8 +15,14 @@ pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[Stri
     if let Some(listed) = properties.stats_columns {
         follow_in(metadata, KEY, listed, old, new);
     }
-    if let Some(text) = properties.bloom_filter_columns {
-        follow_in(metadata, BLOOM_FILTER_COLUMNS, bloom_filters::listed(&text), old, new);
+    let own = [
+        (COLUMNS_WITHOUT_STATISTICS, properties.unmeasured_columns),
+        (BLOOM_FILTER_COLUMNS, properties.bloom_filter_columns),
+    ];
+    for (key, text) in own {
+        if let Some(text) = text {
+            follow_in(metadata, key, bloom_filters::listed(&text), old, new);
+        }
     }
 }
 
@@ -52,14 +59,15 @@ mod tests {
 
     fn after(listed: &str, old: &str, new: Option<&str>) -> Option<String> {
         let mut metadata = Metadata::default();
-        let keys = [KEY, BLOOM_FILTER_COLUMNS];
+        let keys = [KEY, BLOOM_FILTER_COLUMNS, COLUMNS_WITHOUT_STATISTICS];
         for key in keys {
             metadata.configuration.insert(key.to_owned(), listed.to_owned());
         }
         let new = new.map(|n| split_path(n).unwrap());
         follow(&mut metadata, &split_path(old).unwrap(), new.as_deref());
-        let [stats, filters] = keys.map(|key| metadata.configuration.get(key).cloned());
+        let [stats, filters, unmeasured] = keys.map(|key| metadata.configuration.get(key).cloned());
         assert_eq!(stats, filters);
+        assert_eq!(stats, unmeasured);
         stats
     }
 
