@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import tree
+from deltaplane.expr.matching_share import matching_share
 from deltaplane.expr.row_filter import understands
 from deltaplane.expr.tree import Node
 from deltaplane.expr.tuples import value_node
 from deltaplane.io.arrow import Scan
-from deltaplane.expr.matching_share import matching_share
 from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:

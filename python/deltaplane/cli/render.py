@@ -267,7 +267,7 @@ def names(title: str, values: Sequence[str]) -> None:
         _table((title,), [(value,) for value in values])
 
 
-def findings(problems: list[dict[str, Any]], *, as_json: bool) -> None:
+def findings(problems: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Prints the problems that a check found."""
     if as_json:
         print_json(problems)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.exceptions import DeltaError, VersionNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from arro3.core import RecordBatchReader
@@ -149,14 +149,14 @@ def _literal(scalar: pa.Scalar) -> str | None:
     return None
 
 
-def without_unknown_rows(metrics: dict[str, Any]) -> dict[str, Any]:
+def without_unknown_rows(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics of DELETE without a number of rows that isn't known."""
     if not metrics.get("num_deleted_rows") and metrics.get("num_removed_files"):
         return {name: value for name, value in metrics.items() if name != "num_deleted_rows"}
-    return metrics
+    return dict(metrics)
 
 
-def optimize_metrics(metrics: dict[str, Any], *, ordered: bool) -> dict[str, Any]:
+def optimize_metrics(metrics: Mapping[str, Any], *, ordered: bool) -> dict[str, Any]:
     """Metrics of OPTIMIZE with deltalake's names of what was done."""
     # In one group, the group spans all files that were removed.
     span = {"maxBinSpanFiles": metrics["numFilesRemoved"]} if metrics.get("numBatches") == 1 else {}

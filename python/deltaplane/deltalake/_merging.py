@@ -108,7 +108,7 @@ class PyMergeBuilder:
                 method(condition, clause.except_cols or None)
             else:
                 method(condition)
-        return merger.execute()
+        return dict(merger.execute())
 
     def _with_early_filter(
         self, commit: CommitProperties, source: pa.Table, partition_columns: Sequence[str]

@@ -289,7 +289,7 @@ class RawDeltaTable:
             assigned = None
             if updates is not None:
                 assigned = own_assignments(updates, schema, safe_cast=safe_cast, operands=operands)
-            return self.inner.update(
+            done = self.inner.update(
                 assigned,
                 new_values,
                 self._predicate(predicate),
@@ -297,6 +297,7 @@ class RawDeltaTable:
                 commit_properties=_commit(commit),
                 post_commithook_properties=_hook(hook),
             )
+            return dict(done)
 
     def merge_execute(self, merge_builder: PyMergeBuilder) -> dict[str, Any]:
         """Runs a merge."""
@@ -397,17 +398,18 @@ class RawDeltaTable:
         }
         with deltalake_errors():
             try:
-                return self.inner.restore(target, **settings)
+                return dict(self.inner.restore(target, **settings))
             except VersionNotFoundError:
                 if isinstance(target, int):
                     raise
                 oldest = min(entry["version"] for entry in self.inner.history())
-                return self.inner.restore(oldest, **settings)
+                return dict(self.inner.restore(oldest, **settings))
 
     def repair(self, dry_run: bool, commit: Any, hook: Any) -> dict[str, Any]:
         """Removes missing files from the log."""
         with deltalake_errors():
-            return self.inner.repair(dry_run, commit_properties=_commit(commit), post_commithook_properties=_hook(hook))
+            settings: dict[str, Any] = {"commit_properties": _commit(commit), "post_commithook_properties": _hook(hook)}
+            return dict(self.inner.repair(dry_run, **settings))
 
     def generate(self) -> None:
         """Writes manifests."""

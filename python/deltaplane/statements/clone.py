@@ -5,10 +5,10 @@ DEEP.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.commands.clone import Clone as What
 from deltaplane.commands.clone import check_parquet_clone, clone_parquet
@@ -51,12 +51,12 @@ class Clone:
         if there and self.mode == "ignore":
             return one_row(**dict.fromkeys(_COLUMNS))
         replaces = self.mode == "overwrite"
-        metrics = self._of_parquet(session, location, replaces=replaces)
+        metrics: Mapping[str, Any] | None = self._of_parquet(session, location, replaces=replaces)
         if metrics is None:
             metrics = self._of_delta(session, location, replaces=replaces)
         return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
 
-    def _of_delta(self, session: Session, location: str, *, replaces: bool) -> dict[str, int]:
+    def _of_delta(self, session: Session, location: str, *, replaces: bool) -> Mapping[str, Any]:
         source, options = session.catalog.table(self.source), session.catalog.storage_options
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.spark.dml.optimize import clone_by_tasks

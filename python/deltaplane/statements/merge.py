@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -99,7 +99,7 @@ class Merge:
         assert isinstance(result, DryRun)
         return result
 
-    def _on(self, session: Session, table: DeltaTable, *, dry_run: bool) -> dict[str, Any] | DryRun:
+    def _on(self, session: Session, table: DeltaTable, *, dry_run: bool) -> Mapping[str, Any] | DryRun:
         """Runs or plans the merge; uses the session's tasks if there are any."""
         if session.spark is not None and runs_tasks(session.spark):
             return self._by_tasks(session, session.spark, table, dry_run=dry_run)

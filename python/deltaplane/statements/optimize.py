@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class Optimize:
         _, done = self.carried_out(session)
         return one_row(**self.counts(done))
 
-    def carried_out(self, session: Session) -> tuple[DeltaTable, dict[str, Any]]:
+    def carried_out(self, session: Session) -> tuple[DeltaTable, Mapping[str, Any]]:
         """Rewrites files as `run` does; returns the table and all metrics."""
         table = session.catalog.target(self.table)
         if self.where is None:
@@ -42,7 +43,7 @@ class Optimize:
             return table, self._on(session, table, self.where.over(table, self.table))
 
     @staticmethod
-    def counts(done: dict[str, Any]) -> dict[str, int | None]:
+    def counts(done: Mapping[str, Any]) -> dict[str, int | None]:
         """The result columns of the statement."""
         return {
             "num_added_files": done["numFilesAdded"],
@@ -53,7 +54,7 @@ class Optimize:
             "version": max(done["versions"], default=None),
         }
 
-    def _on(self, session: Session, table: DeltaTable, where: str | None) -> dict[str, Any]:
+    def _on(self, session: Session, table: DeltaTable, where: str | None) -> Mapping[str, Any]:
         if where is not None and clustering_columns(table):
             raise UnsupportedExpressionError(
                 f"a clustered table is arranged as a whole, without partitions: leave WHERE {where} out",

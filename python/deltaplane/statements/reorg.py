@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.table.delta_table import DeltaTable
+    from deltaplane.table.results import PurgedFiles
 
 __all__ = ["STATEMENT"]
 
@@ -50,7 +51,7 @@ class Purge:
         metrics, version = self._purge(table)
         return Purged(table, considered, version, counted(0, metrics, version))
 
-    def _purge(self, table: DeltaTable) -> tuple[dict[str, int], int | None]:
+    def _purge(self, table: DeltaTable) -> tuple[PurgedFiles, int | None]:
         before = table.version()
         metrics = self._on(table, lambda where: table.purge(where))
         return metrics, table.version() if table.version() != before else None

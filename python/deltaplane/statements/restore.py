@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.io.storage_options import VersionLike
 from deltaplane.queries.grammar import Grammar
@@ -31,7 +32,7 @@ class Restore:
             from deltaplane.spark.datasource.time_travel import version_at
 
             version_at(table.location, table.storage_options, self.target, doing="RESTORE")
-        metrics = table.restore(self.target)
+        metrics: Mapping[str, Any] = table.restore(self.target)
         return one_row(**{name: metrics[metric] for name, metric in RESTORED.items()})
 
 

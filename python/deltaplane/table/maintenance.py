@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from deltaplane import _native
 from deltaplane.arguments import checked
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltaplane.commands.progress import Told
     from deltaplane.io.storage_options import TableUri
     from deltaplane.properties import CommitProperties, PostCommitHookProperties
+    from deltaplane.table.results import ClonedFiles, ForgottenHistory, Problem, RemovedFiles, RestoredFiles
 
 __all__ = ["TableCare"]
 
@@ -119,7 +120,7 @@ class TableCare:
         post_commithook_properties: PostCommitHookProperties | None = None,
         ignore_unfinished_vacuum: bool = False,
         progress: Told | None = None,
-    ) -> dict[str, Any]:
+    ) -> RestoredFiles:
         """Commits a new version with an older version's files, columns and properties; the object
         moves to the committed version.
 
@@ -182,10 +183,10 @@ class TableCare:
         if done["version"] is not None:
             keep_in_step(self._location)
             self._snapshot = self._snapshot.update()
-        metrics: dict[str, Any] = done["metrics"]
+        metrics: RestoredFiles = done["metrics"]
         return metrics
 
-    def check(self, deep: bool = False, *, progress: Told | None = None) -> list[dict[str, Any]]:
+    def check(self, deep: bool = False, *, progress: Told | None = None) -> list[Problem]:
         """Checks this version's log against its files (FSCK); an empty list means a sound table.
         Changes nothing.
 
@@ -216,7 +217,7 @@ class TableCare:
         """
         from deltaplane.commands.check import check
 
-        return check(self._snapshot, deep=deep, progress=progress)
+        return cast("list[Problem]", check(self._snapshot, deep=deep, progress=progress))
 
     def repair(
         self,
@@ -224,7 +225,7 @@ class TableCare:
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
-    ) -> dict[str, Any]:
+    ) -> RemovedFiles:
         """Removes missing files from the log, so that the rest of the table can be read again.
 
         The rows of these files are lost: first try to recover the files, or restore an older
@@ -261,7 +262,7 @@ class TableCare:
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
-    ) -> dict[str, Any]:
+    ) -> ForgottenHistory:
         """Deletes every older version from the log now, whatever `delta.logRetentionDuration` says:
         the last step of erasing a person, whose values are in statistics and conditions.
 
@@ -340,7 +341,7 @@ class TableCare:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
         progress: Told | None = None,
-    ) -> dict[str, int]:
+    ) -> ClonedFiles:
         """Creates another table with this version's files (shallow) or with copies of them (deep).
 
         A shallow clone refers to the files of this table: vacuuming this table may delete them, and
@@ -387,7 +388,7 @@ class TableCare:
         )
         what = Clone(shallow, replace, properties or {}, dry_run)
         commit = commit_request(commit_properties, post_commithook_properties)
-        return clone(self._snapshot, (location, options), what, commit, progress)
+        return cast("ClonedFiles", clone(self._snapshot, (location, options), what, commit, progress))
 
     @overload
     def diff(self, from_version: int, to_version: int | None = None, keys: None = None) -> pa.Table: ...

@@ -7,11 +7,14 @@ them as one commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from deltaplane.arguments import checked
 from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.merge.clauses import Action, Clause, Kind, check, expression
+
+if TYPE_CHECKING:
+    from deltaplane.table.results import MergedRows
 
 __all__ = ["MERGE_METRICS", "TableMerger"]
 
@@ -51,7 +54,7 @@ class TableMerger:
     [(2, 25), (3, 30), (4, 40)]
     """
 
-    def __init__(self, run: Callable[[Sequence[Clause], bool, bool], dict[str, Any] | DryRun]) -> None:
+    def __init__(self, run: Callable[[Sequence[Clause], bool, bool], MergedRows | DryRun]) -> None:
         self._run = run
         self._clauses: list[Clause] = []
         self._of_itself = False
@@ -100,10 +103,10 @@ class TableMerger:
         return self._with("not_matched_by_source", "delete", predicate)
 
     @overload
-    def execute(self, *, dry_run: Literal[False] = False) -> dict[str, Any]: ...
+    def execute(self, *, dry_run: Literal[False] = False) -> MergedRows: ...
     @overload
     def execute(self, *, dry_run: Literal[True]) -> DryRun: ...
-    def execute(self, *, dry_run: bool = False) -> dict[str, Any] | DryRun:
+    def execute(self, *, dry_run: bool = False) -> MergedRows | DryRun:
         """Runs the merge as one commit; the table's object moves to the committed version.
 
         Args:

@@ -7,7 +7,7 @@ Converts arguments and results; `commands.optimize` does the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltaplane.commands.optimize import Layout, Progress
     from deltaplane.commands.rewriting import Settings, Target
     from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
+    from deltaplane.table.results import OptimizedFiles
 
 __all__ = ["LayoutCommands", "TableOptimizer"]
 
@@ -39,13 +40,13 @@ class LayoutCommands:
         """Commands that rewrite files so that scans read less; no row changes."""
         return TableOptimizer(self)
 
-    def _optimized(self, what: Layout, settings: Settings) -> dict[str, Any]:
+    def _optimized(self, what: Layout, settings: Settings) -> OptimizedFiles:
         """Runs OPTIMIZE and moves the object to the committed version."""
         from deltaplane.commands.optimize import optimize
 
         versions: list[int] = []
         try:
-            result = optimize(self._target(), what, settings)
+            result = cast("OptimizedFiles", optimize(self._target(), what, settings))
             versions = result.get("versions", [])
             return result
         finally:
@@ -90,7 +91,7 @@ class TableOptimizer:
         max_deleted_rows_ratio: float = 0.05,
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
-    ) -> dict[str, Any]:
+    ) -> OptimizedFiles:
         """Joins small files; in a clustered table, also orders the rows of new files (P152).
 
         A file is small below three quarters of the target size. Files of one partition are joined
@@ -174,7 +175,7 @@ class TableOptimizer:
         max_deleted_rows_ratio: float = 0.05,
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
-    ) -> dict[str, Any]:
+    ) -> OptimizedFiles:
         """Orders rows along a space-filling curve, so that rows with similar values are in few
         files and scans skip the other files.
 

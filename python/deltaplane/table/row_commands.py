@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaplane.commands.rewriting import CommandResult, Target
     from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
     from deltaplane.table.merge import TableMerger
+    from deltaplane.table.results import DeletedRows, MergedRows, PurgedFiles, UpdatedRows
 
 __all__ = ["COMMON_METRICS", "RowCommands"]
 
@@ -43,7 +44,7 @@ class RowCommands:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: Literal[False] = False,
-    ) -> dict[str, Any]: ...
+    ) -> DeletedRows: ...
     @overload
     def delete(
         self,
@@ -62,7 +63,7 @@ class RowCommands:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
-    ) -> dict[str, Any] | DryRun:
+    ) -> DeletedRows | DryRun:
         """Deletes the rows that match a condition, or all rows without a condition; the object
         moves to the committed version.
 
@@ -99,7 +100,10 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._apply_result(delete(self._target(), predicate, settings), ("num_deleted_rows", *COMMON_METRICS))
+        return cast(
+            "DeletedRows | DryRun",
+            self._apply_result(delete(self._target(), predicate, settings), ("num_deleted_rows", *COMMON_METRICS)),
+        )
 
     @overload
     def update(
@@ -113,7 +117,7 @@ class RowCommands:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: Literal[False] = False,
-    ) -> dict[str, Any]: ...
+    ) -> UpdatedRows: ...
     @overload
     def update(
         self,
@@ -138,7 +142,7 @@ class RowCommands:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
-    ) -> dict[str, Any] | DryRun:
+    ) -> UpdatedRows | DryRun:
         """Assigns new values to the rows that match a condition, or to all rows without a
         condition.
 
@@ -189,9 +193,8 @@ class RowCommands:
 
         assignments = Assignments(self._snapshot.schema, updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._apply_result(
-            update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)
-        )
+        done = update(self._target(), assignments, predicate, settings)
+        return cast("UpdatedRows | DryRun", self._apply_result(done, ("num_updated_rows", *COMMON_METRICS)))
 
     @checked(predicate="Sql")
     def merge(
@@ -267,7 +270,7 @@ class RowCommands:
         rows = MergeSource(source)
         settings = (writer_properties, commit_properties, post_commithook_properties)
 
-        def run(clauses: Sequence[Clause], dry_run: bool, of_itself: bool) -> dict[str, Any] | DryRun:
+        def run(clauses: Sequence[Clause], dry_run: bool, of_itself: bool) -> MergedRows | DryRun:
             from deltaplane.commands.duckdb_engine import Memory
             from deltaplane.commands.merge.run import Merge, merge
             from deltaplane.commands.rewriting import Settings
@@ -282,7 +285,8 @@ class RowCommands:
                 memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
                 reads_others=of_itself,
             )
-            return self._apply_result(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
+            done = merge(self._target(), what, Settings(*settings, dry_run=dry_run))
+            return cast("MergedRows | DryRun", self._apply_result(done, MERGE_METRICS))
 
         return TableMerger(run)
 
@@ -295,7 +299,7 @@ class RowCommands:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: Literal[False] = False,
-    ) -> dict[str, Any]: ...
+    ) -> PurgedFiles: ...
     @overload
     def purge(
         self,
@@ -314,7 +318,7 @@ class RowCommands:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
-    ) -> dict[str, Any] | DryRun:
+    ) -> PurgedFiles | DryRun:
         """Rewrites files that hold removed data: rows deleted by vectors, dropped columns, and
         values in types that were widened later (`REORG TABLE … APPLY (PURGE)`). Rows and row ids
         stay the same.
@@ -348,7 +352,10 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._apply_result(purge(self._target(), partition_filters, settings), COMMON_METRICS)
+        return cast(
+            "PurgedFiles | DryRun",
+            self._apply_result(purge(self._target(), partition_filters, settings), COMMON_METRICS),
+        )
 
     def run_command(
         self, run: Callable[[Target], CommandResult], always: Sequence[str] = COMMON_METRICS

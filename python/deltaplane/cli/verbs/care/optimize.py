@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -53,4 +54,5 @@ def optimize(
     shown = ["numFilesToRewrite", "numBytesToRewrite", "totalConsideredFiles", "targetFileSize"]
     if not dry_run:
         shown = ["numFilesRemoved", "numFilesAdded", "partitionsOptimized", "totalFilesSkipped", "versions"]
-    render.facts(done if json else {name: done[name] for name in shown}, as_json=json)
+    facts: Mapping[str, Any] = done
+    render.facts(facts if json else {name: facts[name] for name in shown}, as_json=json)
