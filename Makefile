@@ -115,7 +115,7 @@ $(STAMPS)/ecosystem: tests/ecosystem/environments.py requirements/uv.lock $(wild
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: ecosystem-packages
-ecosystem-packages: $(STAMPS)/ecosystem ## the environments of the libraries that import deltalake
+ecosystem-packages: $(STAMPS)/ecosystem ## the environments of the libraries that import deltalake, and of examples
 
 .PHONY: servers
 servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS, an older delta-rs, and a checker of histories
@@ -208,6 +208,10 @@ drop-in: develop ## delta-rs's Python tests on deltalake and on deltaplane.delta
 ecosystem: develop servers ecosystem-packages ## every library's cases on deltaplane and on deltalake, into docs/ecosystem.md (ECOSYSTEM_ARGS="polars dlt")
 	cd tests && ../$(BIN)/python -m ecosystem.record $(ECOSYSTEM_ARGS)
 	$(BIN)/python docs/generate_ecosystem.py
+
+.PHONY: examples
+examples: develop ecosystem-packages ## run the use cases, and write their pages from what they print
+	$(BIN)/python docs/generate_examples.py
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes

@@ -36,7 +36,10 @@ _PLACES = {
 _JVMS = {"delta_spark": {"delta_spark"}, "spark": {"spark", "delta_spark"}}
 # Long files without a shared JVM start before the short ones, so that no long one runs alone at the
 # end.
-_LONG = ("tests/stores/", "tests/crash/", "tests/robustness/", "tests/spark/", "tests/browser/", "tests/structure/")
+_LONG = (
+    *("tests/stores/", "tests/crash/", "tests/robustness/", "tests/spark/", "tests/browser/", "tests/structure/"),
+    "tests/examples/",
+)
 
 
 class ByJvm(LoadScopeScheduling):

@@ -17,6 +17,8 @@ from ecosystem import environments, libraries, tables
 from ecosystem.libraries import LIBRARIES, Library
 
 RECORDS = libraries.ROOT / "docs" / "ecosystem"
+# Environments of scripts in `examples`, which tests/examples runs.
+EXAMPLES = ["mlflow"]
 NAMES = [library.environment for library in LIBRARIES]
 
 
@@ -70,8 +72,8 @@ def test_the_record_is_of_these_cases_and_versions(library: Library) -> None:
     assert {name: "limit" not in case for name, case in record["cases"].items()} == expected
 
 
-def test_every_environment_has_a_library() -> None:
-    assert sorted(NAMES) == environments.libraries()
+def test_every_environment_has_a_library_or_an_example() -> None:
+    assert sorted([*NAMES, *EXAMPLES]) == environments.libraries()
 
 
 def test_the_page_is_up_to_date() -> None:

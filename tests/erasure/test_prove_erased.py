@@ -4,6 +4,7 @@ gone."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -95,8 +96,9 @@ def _in_checkpoints(where: Path) -> DeltaTable:
 
 
 def _in_index(where: Path) -> DeltaTable:
-    table = _made(where, ("a@x.org", "z@x.org"))
+    table = _made(where)
     table.index.create(["email"])
+    table.delete("id = 1")
     return table
 
 
@@ -125,6 +127,27 @@ def test_a_planted_value_is_found_in_each_place(case: str, tmp_path: Path) -> No
     if case == "checkpoints":
         assert any(trace.path.endswith(".parquet") and "_delta_log" in trace.path for trace in traces)
     assert report.not_searched == []
+
+
+def test_an_index_that_is_rebuilt_is_no_trace_once_its_old_objects_are_gone(tmp_path: Path) -> None:
+    table = _in_index(tmp_path / "t")
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    table.index.build(rebuild=True)
+    (old,) = [trace for trace in prove_erased(table, WHERE).traces if trace.place == "index"]
+    assert (old.path.endswith(".keys"), old.next) == (True, "VACUUM")
+    assert old.until_ms is not None
+    for item in (tmp_path / "t" / "_deltaplane_index").iterdir():
+        os.utime(item, (old.until_ms / 1000 - 2 * 86_400,) * 2)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert "index" not in _places(prove_erased(table, WHERE))
+    assert table.index.describe()[0].covered_files == 1
+
+
+def test_an_index_of_rows_that_never_matched_is_no_trace(tmp_path: Path) -> None:
+    table = _made(tmp_path / "t", ("a@x.org", "z@x.org"))
+    table.index.create(["email"])
+    assert prove_erased(table, WHERE).is_erased
+    assert _places(prove_erased(table, "email = 'a@x.org'")) >= {"rows"}
 
 
 def test_a_value_in_the_local_cache_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from structure import prose, repo
 WIDTH = 100
 WORDS = "tests/structure/prose.toml"
 ENDINGS = (".rs", ".py", ".pyi", ".md")
-ROOMS = ("rust/", "python/", "tests/", "benches/", "docs/")
+ROOMS = ("rust/", "python/", "tests/", "benches/", "docs/", "examples/")
 PAGES = ("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Search"]
 
 _VACUUM = "VACUUM"
+# VACUUM deletes objects of indexes that nothing has referred to for a day.
+_INDEX_RETENTION_MS = 86_400_000
 # Rows of a checkpoint that are searched at once.
 _ROWS = 1000
 
@@ -57,7 +59,7 @@ class Search:
             if item.kind in ("data file", "change file"):
                 traces += self._in_rows(item)
             traces += self._in_path(item)
-        traces += [*self._in_index(), *self._in_cache()]
+        traces += [*self._in_index(objects), *self._in_cache()]
         unread = [item.path for item in objects if item.kind == "other"]
         # Files of a shallow clone are below another table's location.
         unread += sorted(self._live.keys() - {item.path for item in objects})
@@ -144,17 +146,29 @@ class Search:
             following = _VACUUM if until is not None else "DELETE of these rows, then VACUUM"
             yield Trace("partition values", item.path, "the value is a part of the path", until, following)
 
-    def _in_index(self) -> Iterator[Trace]:
+    def _in_index(self, objects: list[TableObject]) -> Iterator[Trace]:
+        """Fingerprints of keys: none can be read from them, but one can be tested.
+
+        Those of live files are of rows that are searched themselves. Others are in segments that
+        cover removed files, and in objects that the newest manifest doesn't name.
+        """
+        stored = {item.path: item for item in objects if item.kind == "index"}
+        manifests = sorted(path for path in stored if path.rpartition("/")[2].removesuffix(".json").isdigit())
+        named = [segment for path in manifests[-1:] for segment in self._segments(stored[path])]
         searched = {value.column[-1].lower() for value in self._terms.values}
-        for index in self._snapshot.indexes():
-            if index.segments and index.column.lower() in searched:
-                yield Trace(
-                    "index",
-                    "_deltaplane_index",
-                    f"fingerprints of {index.entries:,} values of {index.column}: none can be read from them, but one can be tested",
-                    None,
-                    "table.index.refresh(rebuild=True) after VACUUM",
-                )
+        indexes = self._snapshot.indexes()
+        covers_removed = sum(segment["files"] for segment in named) > sum(index.covered_files for index in indexes)
+        for index in indexes:
+            if covers_removed and index.segments and index.column.lower() in searched:
+                what = f"fingerprints of {index.entries:,} values of {index.column}, also of removed files"
+                yield Trace("index", "_deltaplane_index", what, None, "table.index.build(rebuild=True), then VACUUM")
+        for path in sorted(stored.keys() - {segment["path"] for segment in named}):
+            if path.endswith(".keys"):
+                until = stored[path].modified_ms + _INDEX_RETENTION_MS
+                yield Trace("index", path, "fingerprints in an object that no index uses any more", until, _VACUUM)
+
+    def _segments(self, manifest: TableObject) -> list[dict[str, Any]]:
+        return [segment for document in self._documents(manifest) for segment in document.get("segments", [])]
 
     def _in_cache(self) -> Iterator[Trace]:
         from deltaplane.io.cache import cache_info
