@@ -32,6 +32,8 @@ BENCH_ARGS ?=
 BENCH_PYTHON = PYTHONPATH=benches $(BIN)/python
 SIM_ARGS ?=
 PLANTED_ARGS ?=
+VERSIONS_ARGS ?=
+CARGO_ABOUT := 0.9.3
 DIFFERENTIAL_ARGS ?=
 
 .PHONY: help
@@ -236,6 +238,44 @@ prove-stores: develop servers ## the store contract over every server, into docs
 .PHONY: engines
 engines: develop jars ## measure what other engines read and write (ENGINES_ARGS="--duckdb PYTHON")
 	cd tests && ../$(BIN)/python -m interop.measure_engines $(ENGINES_ARGS)
+
+# The tools of packaging, apart from the development environment: building a wheel needs no Spark.
+$(STAMPS)/packaging: requirements/packaging.lock
+	rm -rf .cache/packaging && $(PYTHON) -m venv .cache/packaging
+	.cache/packaging/bin/python -m pip install --quiet --require-hashes --no-deps -r $<
+	@mkdir -p $(@D) && touch $@
+
+WHEEL_ARGS ?=
+CHECK_WHEEL_ARGS ?=
+PACKAGING_PYTHON = .cache/packaging/bin/python
+
+# An hour on two cores at first: every crate is compiled in one unit, and all of them together once more.
+.PHONY: wheel
+wheel: $(STAMPS)/packaging ## the wheel of this platform, from the source distribution, into dist
+	$(PACKAGING_PYTHON) packaging/build_wheel.py $(WHEEL_ARGS)
+
+.PHONY: sdist
+sdist: $(STAMPS)/packaging ## the source distribution, and an archive of its crates for builds without a network, into dist
+	$(PACKAGING_PYTHON) packaging/build_sdist.py
+
+.PHONY: check-wheel
+check-wheel: $(STAMPS)/packaging ## audits of the newest wheel of dist, and README's examples without Rust and Java (CHECK_WHEEL_ARGS="--python 3.10")
+	$(PACKAGING_PYTHON) packaging/check_wheel.py $(CHECK_WHEEL_ARGS)
+
+# Long: each combination installs hundreds of megabytes.
+.PHONY: versions
+versions: $(STAMPS)/packaging ## README's examples on the combinations of packaging/versions.toml, into docs/versions.md
+	$(PACKAGING_PYTHON) packaging/run_versions.py $(VERSIONS_ARGS)
+
+# Compiled once, some minutes.
+$(STAMPS)/cargo-about-$(CARGO_ABOUT):
+	cargo install --quiet --locked --debug --features cli --root .cache/cargo-about cargo-about --version $(CARGO_ABOUT)
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: licenses
+licenses: $(STAMPS)/cargo-about-$(CARGO_ABOUT) ## THIRD-PARTY-LICENSES again, from Cargo.lock
+	.cache/cargo-about/bin/cargo-about generate --locked --fail --manifest-path rust/python/Cargo.toml \
+		--config packaging/about.toml --output-file THIRD-PARTY-LICENSES packaging/about.hbs
 
 # Long: each proof in full, one after the other.
 .PHONY: reliability

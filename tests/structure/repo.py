@@ -7,10 +7,13 @@ Defines no rule.
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,6 +37,15 @@ def files() -> tuple[str, ...]:
 def sources(prefix: str, *suffixes: str) -> dict[str, str]:
     """Text by path of the project's files under `prefix` with one of the suffixes."""
     return {name: (ROOT / name).read_text() for name in files() if name.startswith(prefix) and name.endswith(suffixes)}
+
+
+def packaging_script(name: str) -> ModuleType:
+    """The module of a script in the folder `packaging`, which imports its neighbours by their bare
+    names."""
+    folder = str(ROOT / "packaging")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(name)
 
 
 def shipped_rust(text: str) -> str:

@@ -21,7 +21,7 @@ HEAD_LINES = 5
 SOURCES = [
     n
     for n in repo.files()
-    if n.endswith((".rs", ".py", ".pyi")) and n.startswith(("rust/", "python/", "tests/", "benches/"))
+    if n.endswith((".rs", ".py", ".pyi")) and n.startswith(("rust/", "python/", "tests/", "benches/", "packaging/"))
 ]
 
 FEATURES_ROOM = "rust/protocol/src/features/"

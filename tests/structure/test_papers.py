@@ -18,7 +18,7 @@ from structure import repo
 
 ARCHITECTURE_BYTES = 10 * 1024
 PAPERS = [
-    *("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "tests/README.md"),
+    *("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "RELEASING.md", "SECURITY.md", "tests/README.md"),
     *(name for name in repo.files() if re.fullmatch(r"(?:docs/(?:adr/)?|examples/(?:\w+/)?)[\w-]+\.md", name)),
 ]
 RECORD = re.compile(r"docs/adr/(\d{4})-[a-z0-9-]+\.md")
@@ -27,7 +27,9 @@ SECTIONS = ["## Context", "## Choice", "## Price", "## Where it is held"]
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 # A file or folder from the root of the checkout. A path with `<name>` in it matches many.
-_PATH = re.compile(r"(?<![\w./-])(?:rust|python|tests|docs|benches|examples|requirements|\.ci)/[\w./*<>-]*\w")
+_PATH = re.compile(
+    r"(?<![\w./-])(?:rust|python|tests|docs|benches|examples|packaging|requirements|\.ci|\.github)/[\w./*<>-]*\w"
+)
 _BARE_FILE = re.compile(r"`([\w-]+\.(?:rs|py|pyi|md|toml))`")
 _MODULE = re.compile(r"`(deltaplane(?:\.[A-Za-z_]\w*)+)[`(]")
 # Names of tests: those of pytest, and Rust tests in snake case.

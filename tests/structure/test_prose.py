@@ -19,8 +19,8 @@ from structure import prose, repo
 WIDTH = 100
 WORDS = "tests/structure/prose.toml"
 ENDINGS = (".rs", ".py", ".pyi", ".md")
-ROOMS = ("rust/", "python/", "tests/", "benches/", "docs/", "examples/")
-PAGES = ("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+ROOMS = ("rust/", "python/", "tests/", "benches/", "docs/", "examples/", "packaging/")
+PAGES = ("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "RELEASING.md", "CODE_OF_CONDUCT.md")
 
 
 def sources() -> dict[str, str]:

@@ -70,21 +70,29 @@ def doctor(
 
 
 def _packages() -> tuple[dict[str, dict[str, str | None]], list[str]]:
-    """The packages of the extras with their versions, and those that are too old."""
-    packages, problems = {}, []
+    """The packages of the extras with their versions, and those outside of the bounds of an extra
+    whose packages are all installed."""
+    extras: dict[str, list[tuple[str, str, str | None]]] = {}
     for text in metadata.requires("deltaplane") or []:
         match = re.match(r"""([\w.-]+)\s*([^;]*);\s*extra == ['"](\w+)['"]""", text)
-        if match is None or match[1] == "deltaplane":
-            continue
-        name, bounds, extra = match[1], match[2].strip(), match[3]
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            version = None
-        packages[name] = {"version": version, "extra": extra, "bounds": bounds}
-        if version is not None and not _within(version, bounds):
-            problems.append(f"{name} {version} isn't within {bounds}: pip install 'deltaplane[{extra}]'")
+        if match is not None and match[1] != "deltaplane":
+            extras.setdefault(match[3], []).append((match[1], match[2].strip(), _version(match[1])))
+    packages: dict[str, dict[str, str | None]] = {}
+    problems = []
+    for extra, requirements in extras.items():
+        is_used = all(version is not None for _, _, version in requirements)
+        for name, bounds, version in requirements:
+            packages.setdefault(name, {"version": version, "extra": extra, "bounds": bounds})
+            if version is not None and is_used and not _within(version, bounds):
+                problems.append(f"{name} {version} isn't within {bounds}: pip install 'deltaplane[{extra}]'")
     return packages, problems
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _within(version: str, bounds: str) -> bool:

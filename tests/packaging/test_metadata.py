@@ -1,0 +1,159 @@
+"""What the package says of itself agrees with what it is built from and with what ran: versions,
+Pythons, bounds, licences.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import tomllib
+from typing import Any
+
+import pytest
+
+from structure import repo
+
+versions = repo.packaging_script("run_versions")
+
+
+def toml(path: str) -> dict[str, Any]:
+    return tomllib.loads((repo.ROOT / path).read_text())
+
+
+PROJECT = toml("pyproject.toml")["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+# A requirement as pyproject.toml writes it: a name, then bounds.
+REQUIREMENT = re.compile(r"([\w-]+)(>=[\d.]+)(,<[\d.]+)?")
+
+
+def pythons(classifiers: list[str]) -> set[str]:
+    """The versions of Python that classifiers name."""
+    return {match[1] for text in classifiers if (match := re.search(r"Python :: (3\.\d+)$", text))}
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def within(version: str, requirement: str) -> bool:
+    """Whether a version is within a requirement's bounds."""
+    match = REQUIREMENT.fullmatch(requirement)
+    assert match, requirement
+    upper = match[3]
+    return numbers(version) >= numbers(match[2][2:]) and (upper is None or numbers(version) < numbers(upper[2:]))
+
+
+def ran() -> list[dict[str, str]]:
+    """The combinations that docs/versions.md lists."""
+    return list(versions.recorded((repo.ROOT / "docs/versions.md").read_text()))
+
+
+def test_the_changelog_has_the_version() -> None:
+    version = toml("Cargo.toml")["workspace"]["package"]["version"]
+    heads = re.findall(r"^## (.*)$", (repo.ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(version)} - \d{{4}}-\d{{2}}-\d{{2}}", heads[1])
+
+
+def test_classifiers_are_what_ran() -> None:
+    # CI runs `.ci/run` with this interpreter: it is the one of the checkout's environment.
+    assert "make" in (repo.ROOT / ".ci/run").read_text()
+    mine = ".".join(platform.python_version_tuple()[:2])
+    assert pythons(PROJECT["classifiers"]) == {row["Python"].rpartition(".")[0] for row in ran()}
+    assert mine in pythons(PROJECT["classifiers"])
+
+
+def test_the_lowest_python_is_the_same_everywhere() -> None:
+    lowest = min(pythons(PROJECT["classifiers"]), key=numbers)
+    short = lowest.replace(".", "")
+    assert PROJECT["requires-python"] == f">={lowest}"
+    assert f"abi3-py{short}" in toml("Cargo.toml")["workspace"]["dependencies"]["pyo3"]["features"]
+    tools = toml("pyproject.toml")["tool"]
+    assert tools["ruff"]["target-version"] == f"py{short}"
+    assert tools["mypy"]["python_version"] == lowest
+
+
+def test_every_extra_has_bounds_and_belongs_to_all() -> None:
+    for extra, requirements in EXTRAS.items():
+        if extra != "all":
+            assert [text for text in requirements if REQUIREMENT.fullmatch(text) is None] == [], extra
+    [everything] = EXTRAS["all"]
+    assert everything == f"deltaplane[{','.join(extra for extra in EXTRAS if extra != 'all')}]"
+
+
+def test_spark_keeps_pandas_3_out() -> None:
+    [pandas] = [text for text in EXTRAS["spark"] if text.startswith("pandas")]
+    assert within("2.3.3", pandas)
+    assert not within("3.0.0", pandas)
+    assert all(row["pandas"].startswith("2.") for row in ran() if row["pyspark"] != "–")
+
+
+def test_lower_bounds_ran() -> None:
+    """A bound that nothing ran with is a guess. PySpark's lowest version is `make test-sparks`'s."""
+    rows = [row for row in ran() if row["chosen"] == "lowest"]
+    assert rows
+    for text in [*PROJECT["dependencies"], *(text for extra in versions.EXTRAS for text in EXTRAS[extra])]:
+        match = REQUIREMENT.fullmatch(text)
+        assert match
+        for row in rows:
+            if match[1] in versions.SHOWN:
+                bound, version = numbers(match[2][2:]), numbers(row[match[1]])
+                assert version[: len(bound)] == bound, text
+                assert not any(version[len(bound) :]), text
+
+
+def test_tested_versions_are_within_the_bounds() -> None:
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (repo.ROOT / "requirements/dev.lock").read_text(), re.MULTILINE))
+    requirements = [*PROJECT["dependencies"], *(text for extra in EXTRAS if extra != "all" for text in EXTRAS[extra])]
+    outside = [text for text in requirements if not within(locked.get(text.partition(">")[0], "0"), text)]
+    assert outside == []
+
+
+def test_both_environments_have_one_maturin() -> None:
+    def maturin(lock: str) -> list[str]:
+        return re.findall(r"^maturin(?:\[\w+\])?==(\S+)", (repo.ROOT / lock).read_text(), re.MULTILINE)
+
+    assert maturin("requirements/packaging.lock") == maturin("requirements/dev.lock") != []
+
+
+def test_licences_of_crates_are_checked_against_one_list() -> None:
+    about, deny = toml("packaging/about.toml"), toml("deny.toml")
+    assert sorted(about["accepted"]) == sorted(deny["licenses"]["allow"])
+    assert set(deny["graph"]["targets"]) <= set(about["targets"])
+
+
+def test_nothing_claims_to_run_without_the_lock() -> None:
+    """pyo3 claims it by default, for every build on a free-threaded interpreter."""
+    assert not any("Free Threading" in text for text in PROJECT["classifiers"])
+    source = (repo.ROOT / "rust/python/src/lib.rs").read_text()
+    assert re.findall(r"#\[pyo3::pymodule(.*?)\]", source) == ["(gil_used = true)"]
+
+
+def test_the_profile_of_wheels_names_crates_that_exist() -> None:
+    packages = {package["name"] for package in toml("Cargo.lock")["package"]}
+    assert set(toml("Cargo.toml")["profile"]["wheel"]["package"]) - packages == set()
+
+
+# --- the checks can fail ---
+
+
+@pytest.mark.parametrize(
+    ("version", "requirement", "is_within"),
+    [
+        ("18.0", "pyarrow>=18", True),
+        ("17.9", "pyarrow>=18", False),
+        ("3.0.0", "pandas>=2.2,<3", False),
+        ("2.10", "pandas>=2.2,<3", True),
+    ],
+)
+def test_bounds_are_read(version: str, requirement: str, is_within: bool) -> None:
+    assert within(version, requirement) is is_within
+
+
+def test_pythons_are_read() -> None:
+    assert pythons(["Programming Language :: Python :: 3", "Programming Language :: Python :: 3.10"]) == {"3.10"}
+
+
+def test_a_page_of_versions_is_read_again() -> None:
+    row = dict.fromkeys(versions.COLUMNS, "1.2")
+    assert versions.recorded(versions.page([row])) == [row]
