@@ -19,6 +19,7 @@ PAGES = [page for page in snippets.pages() if not snippets.is_for_spark((ROOT / 
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     text = (ROOT / page).read_text()
     wrong, new = snippets.run_page(page, text, {"__name__": "page"}, update)
     if update and new != text:

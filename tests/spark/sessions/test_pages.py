@@ -21,6 +21,7 @@ def test_page(
     page: str, enabled: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     text = (ROOT / page).read_text()
     names = {"__name__": "page", "spark": enabled, "builder": type(enabled).builder}
     wrong, new = snippets.run_page(page, text, names, update)
