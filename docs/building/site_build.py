@@ -25,6 +25,8 @@ STAGE = ROOT / ".cache" / "site"
 # The tool with what it needs, apart from the development environment (`make site-packages`).
 PACKAGES = ROOT / ".cache" / "zensical"
 CONFIGURATION = ROOT / "mkdocs.yml"
+# What Zensical has browsers fetch so that search works on files, and this site's own script for it.
+_FETCHED, _OWN = "https://unpkg.com/iframe-worker/shim", "file-worker.js"
 
 
 def version() -> str:
@@ -103,7 +105,15 @@ def build() -> Path:
     done = subprocess.run(command, cwd=STAGE, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode or not (STAGE / "built" / "index.html").is_file():
         raise RuntimeError(f"zensical ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    for path in (STAGE / "built").rglob("*.html"):
+        _fetch_nothing(path)
     return STAGE / "built"
+
+
+def _fetch_nothing(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    own = os.path.relpath(STAGE / "built" / _OWN, path.parent)
+    path.write_text(text.replace(_FETCHED, own), encoding="utf-8")
 
 
 def publish(built: Path, into: Path) -> None:

@@ -30,7 +30,9 @@ def public_names(module: str) -> list[str]:
 def members(kind: type) -> list[str]:
     """The public members of a class, inherited ones too, without those of Python's own classes."""
     foreign = {name for base in kind.__mro__ if base in _FOREIGN for name in vars(base)}
-    return [name for name in dir(kind) if not name.startswith("_") and name not in foreign]
+    # Fields without a default are no attributes of the class.
+    names = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
+    return sorted(name for name in names if not name.startswith("_") and name not in foreign)
 
 
 def place(module: str, name: str) -> str:
@@ -80,7 +82,7 @@ def _class(name: str, kind: type) -> Iterator[str]:
     if bases:
         yield f"Bases: {', '.join(f'`{base.__name__}`' for base in bases)}\n"
     yield text_of(kind)
-    documented = [(member, inspect.getattr_static(kind, member)) for member in members(kind)]
+    documented = [(member, inspect.getattr_static(kind, member, None)) for member in members(kind)]
     attributes = [member for member, value in documented if not _is_callable(value)]
     methods = [member for member, value in documented if _is_callable(value)]
     if attributes:
@@ -102,7 +104,7 @@ def _is_callable(value: Any) -> bool:
 
 
 def _attribute(kind: type, member: str) -> str:
-    value = inspect.getattr_static(kind, member)
+    value = inspect.getattr_static(kind, member, None)
     annotation = next((a for base in kind.__mro__ if (a := vars(base).get("__annotations__", {}).get(member))), "")
     if isinstance(value, property) and value.fget is not None:
         annotation = value.fget.__annotations__.get("return", annotation)
@@ -165,7 +167,7 @@ def markdown(doc: str) -> str:
     for index in range(1, len(parts), 2):
         blocks.append(f"```pycon\n{inspect.cleandoc(parts[index])}\n```\n")
         parts[index] = f"\n{_HOLD}{index // 2}{_HOLD}\n"
-    text = pdoc.docstrings.google("".join(parts))
+    text = re.sub(r"^#{6} (.*):$", r"**\1**\n", pdoc.docstrings.google("".join(parts)), flags=re.MULTILINE)
     return re.sub(rf"[ ]*{_HOLD}(\d+){_HOLD}", lambda match: blocks[int(match[1])], text)
 
 

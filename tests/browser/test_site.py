@@ -143,8 +143,20 @@ def test_search_works_without_a_server(browser: Chromium, site: Path) -> None:
 
 
 def search(page: Page, text: str) -> list[str]:
-    """Types a text into the search box, and returns the results' texts."""
-    raise NotImplementedError
+    """Types a text into the search box, and returns the texts of its results."""
+    box = "[...document.querySelectorAll('*')].find((e) => e.shadowRoot)"
+    wait_for(page, f"{box} !== undefined")
+    page.value(f"{box}.shadowRoot.querySelector('input') || document.querySelector('.md-search__button').click()")
+    wait_for(page, f"{box}.shadowRoot.querySelector('input') !== null")
+    page.value(f"{box}.shadowRoot.querySelector('input').focus()")
+    page.value(f"{box}.shadowRoot.querySelector('input').select()")
+    page.call("Input.insertText", text=text)
+    links = f"[...{box}.shadowRoot.querySelectorAll('a')]"
+    word = text.split()[0]
+    wait_for(page, f"{links}.some((a) => a.textContent.toLowerCase().includes('{word}'))")
+    texts = page.value(f"{links}.map((a) => a.textContent.toLowerCase())")
+    assert isinstance(texts, list)
+    return texts
 
 
 def wait_for(page: Page, script: str, seconds: float = 20) -> object:

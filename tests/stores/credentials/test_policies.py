@@ -1,7 +1,8 @@
 """The IAM policies of docs/how-to/s3.md suffice for what the page says, and no more: moto's S3
 checks the actions of each request by its signer's policies.
 
-moto ignores conditions of policies, so that the prefix of listings isn't tested.
+moto ignores conditions of policies, so that the prefix of listings isn't tested. Where several
+objects are deleted at once it asks for the right on the bucket, S3 on each object.
 """
 
 from __future__ import annotations
@@ -54,14 +55,17 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[s
     with moto(tmp_path_factory.mktemp("moto") / "log") as server:
         server.client().create_bucket(Bucket="lake")
         reader, more = statements()
+        deletes = {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::lake"}
+        assert any("s3:DeleteObject" in statement["Action"] for statement in more)
         keeps = [{**s, "Action": [a for a in s["Action"] if a != "s3:DeleteObject"]} for s in more]
         made = {
             "reader": signed(server, "reader", reader),
-            "writer": signed(server, "writer", reader + more),
+            "writer": signed(server, "writer", [*reader, *more, deletes]),
             "without deletes": signed(server, "without", reader + keeps),
-            "stranger": signed(server, "stranger", []),
+            "stranger": signed(server, "stranger", [{**deletes, "Action": "s3:ListAllMyBuckets"}]),
         }
-        request = urllib.request.Request(f"{server.endpoint}/moto-api/reset-auth", data=b"0", method="POST")
+        text = {"Content-Type": "text/plain"}
+        request = urllib.request.Request(f"{server.endpoint}/moto-api/reset-auth", data=b"0", headers=text)
         urllib.request.urlopen(request).close()
         yield made
 
