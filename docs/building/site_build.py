@@ -105,6 +105,8 @@ def build() -> Path:
     done = subprocess.run(command, cwd=STAGE, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode or not (STAGE / "built" / "index.html").is_file():
         raise RuntimeError(f"zensical ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    # Its links begin at a server's root.
+    (STAGE / "built" / "404.html").unlink(missing_ok=True)
     for path in (STAGE / "built").rglob("*.html"):
         _fetch_nothing(path)
     return STAGE / "built"

@@ -88,7 +88,7 @@ def _target(source: str, link: str, here: str, pages: Mapping[str, str]) -> str:
 
 
 def navigation(entries: list[Any], pages: Mapping[str, str]) -> list[Any]:
-    """The navigation of mkdocs.yml, in which `folder/*` stands for the folder's pages that it
+    """The navigation of mkdocs.yml, in which `folder/*` represents the folder's pages that it
     doesn't name otherwise.
 
     Args:

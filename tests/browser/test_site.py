@@ -88,8 +88,8 @@ def test_no_link_is_dead_and_every_page_has_a_title(site: Path, pages: dict[Path
     assert len(pages) > 150
     assert dead_links(pages) == []
     assert [path for path, page in pages.items() if not page.title.strip()] == []
-    titles = [page.title for path, page in pages.items() if path.name != "404.html"]
-    assert len(set(titles)) > 0.9 * len(titles)
+    titles = [page.title for page in pages.values()]
+    assert len(set(titles)) == len(titles)
 
 
 def test_dead_links_are_noticed(tmp_path: Path) -> None:
@@ -111,12 +111,17 @@ def looked(page: Page, path: Path) -> list[str]:
     return [f"{path.name}: {text}" for text in wrong]
 
 
-def test_every_page_loads_without_an_error(browser: Chromium, site: Path, pages: dict[Path, Links]) -> None:
+def test_pages_load_without_an_error(browser: Chromium, site: Path, pages: dict[Path, Links]) -> None:
+    """Every page that is written by hand, and one of ten that are generated or decisions, which
+    have one form."""
+    alike = [path for path in pages if {"python", "adr"} & set(path.relative_to(site.resolve()).parts)]
+    walked = [path for path in pages if path not in alike] + alike[::10]
+    assert len(walked) > 70
     wrong = []
-    for path in pages:
-        if path.name != "404.html":
-            with browser.page(path) as page:
-                wrong += looked(page, path)
+    with browser.page(site / "index.html") as page:
+        for path in walked:
+            page.go(path)
+            wrong += looked(page, path)
     assert wrong == []
 
 

@@ -17,9 +17,7 @@ PAGES = [page for page in snippets.pages() if snippets.is_for_spark((ROOT / page
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page(
-    page: str, enabled: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool
-) -> None:
+def test_page(page: str, enabled: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     text = (ROOT / page).read_text()
