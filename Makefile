@@ -118,7 +118,7 @@ $(STAMPS)/ecosystem: tests/ecosystem/environments.py requirements/uv.lock $(wild
 .PHONY: ecosystem-packages
 ecosystem-packages: $(STAMPS)/ecosystem ## the environments of the libraries that import deltalake
 
-# Zensical, which builds the documentation site, with what it needs: some 15 MB.
+# Zensical, which builds the documentation site, with what it needs, and typos: some 40 MB to fetch.
 $(STAMPS)/site-packages: requirements/docs.lock | $(STAMPS)/venv
 	rm -rf .cache/zensical
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --target .cache/zensical -r $<

@@ -6,6 +6,7 @@ Inherited members are on the page of each class that has them.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -115,6 +116,7 @@ def _attribute(kind: type, member: str) -> str:
     return f"{typed}{markdown(doc)}\n"
 
 
+@functools.cache
 def _documented_fields(kind: type) -> dict[str, str]:
     """The texts of a class's section `Attributes`, by name, or those below its fields."""
     described = pdoc.doc.Class(kind.__module__, kind.__qualname__, kind, (kind.__module__, kind.__qualname__))
