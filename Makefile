@@ -35,6 +35,7 @@ PLANTED_ARGS ?=
 VERSIONS_ARGS ?=
 CARGO_ABOUT := 0.9.3
 DIFFERENTIAL_ARGS ?=
+DOCS_ARGS ?=
 
 .PHONY: help
 help: ## list the commands
@@ -119,12 +120,21 @@ $(STAMPS)/ecosystem: tests/ecosystem/environments.py requirements/uv.lock $(wild
 .PHONY: ecosystem-packages
 ecosystem-packages: $(STAMPS)/ecosystem ## the environments of the libraries that import deltalake, and of examples
 
+# Zensical, which builds the documentation site, with what it needs, and typos: some 40 MB to fetch.
+$(STAMPS)/site-packages: requirements/docs.lock | $(STAMPS)/venv
+	rm -rf .cache/zensical
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --target .cache/zensical -r $<
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: site-packages
+site-packages: $(STAMPS)/site-packages ## what builds the documentation site
+
 .PHONY: servers
 servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS, an older delta-rs, and a checker of histories
 
 # With -j: what is fetched comes while the core is compiled.
 .PHONY: setup
-setup: develop jars servers browser ecosystem-packages $(STAMPS)/classes ## all that the tests need
+setup: develop jars servers browser ecosystem-packages site-packages $(STAMPS)/classes ## all that the tests need
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -283,10 +293,12 @@ reliability: develop ## repeat every proof of docs/reliability and write docs/re
 	$(BIN)/python docs/generate_reliability.py --run
 
 .PHONY: docs
-docs: develop ## the API reference, into site/
-	$(BIN)/pdoc --docformat google --output-directory site deltaplane
+docs: develop site-packages ## the documentation site, into site/ (DOCS_ARGS="--into DIRECTORY" adds this version to those there)
+	$(BIN)/python docs/building/site_build.py $(DOCS_ARGS)
+
+.PHONY: docs-rust
+docs-rust: develop ## the documentation of the Rust crates, into target/doc
 	$(PYO3_AS_MATURIN) RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	@echo "Python: site/index.html; Rust: target/doc/deltaplane_protocol/index.html"
 
 .PHONY: fmt
 fmt: $(STAMPS)/venv ## format everything

@@ -131,6 +131,13 @@ class Page:
         """Runs one command of the protocol on the page."""
         return self._browser.call(method, self._session, **parameters)
 
+    def go(self, path: Path) -> None:
+        """Loads another file in the same tab; the events of the last one are forgotten."""
+        self.value("0")
+        self._browser.events.clear()
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        self._browser.wait_for("Page.loadEventFired", self._session)
+
     def resize(self, width: int, height: int = 900) -> None:
         """Resizes the window, in CSS pixels."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

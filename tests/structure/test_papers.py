@@ -19,7 +19,7 @@ from structure import repo
 ARCHITECTURE_BYTES = 10 * 1024
 PAPERS = [
     *("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "RELEASING.md", "SECURITY.md", "tests/README.md"),
-    *(name for name in repo.files() if re.fullmatch(r"(?:docs/(?:adr/)?|examples/(?:\w+/)?)[\w-]+\.md", name)),
+    *(name for name in repo.files() if re.fullmatch(r"(?:docs/(?:[\w-]+/)*|examples/(?:\w+/)?)[\w-]+\.md", name)),
 ]
 RECORD = re.compile(r"docs/adr/(\d{4})-[a-z0-9-]+\.md")
 SECTIONS = ["## Context", "## Choice", "## Price", "## Where it is held"]

@@ -1,0 +1,173 @@
+"""The documentation site in a real browser, opened as files: each page loads without an error, has
+a title, and fits the window; no link is dead; search works without a server, in light and dark.
+
+Screenshots stay in .cache/site/shots, for inspection.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from browser.chromium import Chromium, Page, chromium
+from structure import repo
+
+sys.path.insert(0, str(repo.ROOT / "docs" / "building"))
+
+import site_build
+
+SHOTS = site_build.STAGE / "shots"
+
+
+class Links(HTMLParser):
+    """The title, the anchors and the links of one page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.title = ""
+        self._in_title = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value for name, value in attrs if value is not None}
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        self._in_title = tag == "title" and not self.title
+        attribute = "href" if tag in ("a", "link") else "src" if tag in ("img", "script", "iframe") else ""
+        if attribute in values and values.get("rel") not in ("canonical", "preconnect"):
+            self.links.append(values[attribute])
+
+    def handle_data(self, data: str) -> None:
+        self.title += data if self._in_title else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_title = False
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The built site."""
+    return site_build.build()
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Links]:
+    return {path.resolve(): Links(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+def dead_links(pages: dict[Path, Links]) -> list[str]:
+    """The links to files and anchors that don't exist."""
+    dead = []
+    for path, page in pages.items():
+        for link in page.links:
+            if link.startswith(("https:", "http:", "mailto:", "data:", "javascript:")):
+                continue
+            address, _, anchor = link.partition("#")
+            target = (path.parent / unquote(address.partition("?")[0])).resolve() if address else path
+            target = target / "index.html" if target.is_dir() else target
+            unknown = target in pages and anchor and unquote(anchor) not in pages[target].anchors
+            if not target.is_file() or unknown:
+                dead.append(f"{path.name}: {link}")
+    return dead
+
+
+def test_no_link_is_dead_and_every_page_has_a_title(site: Path, pages: dict[Path, Links]) -> None:
+    assert len(pages) > 150
+    assert dead_links(pages) == []
+    assert [path for path, page in pages.items() if not page.title.strip()] == []
+    titles = [page.title for page in pages.values()]
+    assert len(set(titles)) == len(titles)
+
+
+def test_dead_links_are_noticed(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.html", tmp_path / "b.html"
+    first.write_text("<title>a</title><a href='b.html#x'>1</a><a href='b.html#y'>2</a><a href='c.html'>3</a>")
+    second.write_text("<title>b</title><h1 id='x'></h1>")
+    pages = {path: Links(path.read_text()) for path in (first, second)}
+    assert dead_links(pages) == ["a.html: b.html#y", "a.html: c.html"]
+
+
+def looked(page: Page, path: Path) -> list[str]:
+    """What is wrong with a loaded page."""
+    wrong = [str(complaint) for complaint in page.complaints()]
+    wrong += [f"requests {url}" for url in page.requests() if not url.startswith(("file:", "data:", "blob:"))]
+    if page.value("document.documentElement.scrollWidth > innerWidth + 1"):
+        wrong.append("is wider than the window")
+    if page.value("!document.querySelector('h1') || !document.querySelector('h1').textContent.trim()"):
+        wrong.append("has no heading")
+    return [f"{path.name}: {text}" for text in wrong]
+
+
+def test_pages_load_without_an_error(browser: Chromium, site: Path, pages: dict[Path, Links]) -> None:
+    """Every page that is written by hand, and one of ten that are generated or decisions, which
+    have one form."""
+    alike = [path for path in pages if {"python", "adr"} & set(path.relative_to(site.resolve()).parts)]
+    walked = [path for path in pages if path not in alike] + alike[::10]
+    assert len(walked) > 70
+    wrong = []
+    with browser.page(site / "index.html") as page:
+        for path in walked:
+            page.go(path)
+            wrong += looked(page, path)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_kinds_of_pages_look_well_on_screens_and_phones(browser: Chromium, site: Path, dark: bool) -> None:
+    names = ("index", "how-to/s3", "reference/python/deltaplane/DryRun")
+    for name in names:
+        path = site / f"{name}.html"
+        for width in (1280, 390):
+            with browser.page(path, dark=dark, width=width) as page:
+                assert looked(page, path) == []
+                shot = SHOTS / f"{name.replace('/', '-')}-{'dark' if dark else 'light'}-{width}.png"
+                assert len(page.screenshot(shot)) > 10_000
+                ground = page.value("getComputedStyle(document.body).backgroundColor")
+                light = sum(int(part) for part in ground.strip("rgba()").split(",")[:3]) > 3 * 128
+                assert light is not dark, (name, ground)
+
+
+def test_search_works_without_a_server(browser: Chromium, site: Path) -> None:
+    with browser.page(site / "index.html") as page:
+        assert any("prove_erased" in text for text in search(page, "prove_erased"))
+        assert any("night" in text for text in search(page, "nightly maintenance"))
+        assert page.complaints() == []
+
+
+def search(page: Page, text: str) -> list[str]:
+    """Types a text into the search box, and returns the texts of its results."""
+    box = "[...document.querySelectorAll('*')].find((e) => e.shadowRoot)"
+    wait_for(page, f"{box} !== undefined")
+    page.value(f"{box}.shadowRoot.querySelector('input') || document.querySelector('.md-search__button').click()")
+    wait_for(page, f"{box}.shadowRoot.querySelector('input') !== null")
+    page.value(f"{box}.shadowRoot.querySelector('input').focus()")
+    page.value(f"{box}.shadowRoot.querySelector('input').select()")
+    page.call("Input.insertText", text=text)
+    links = f"[...{box}.shadowRoot.querySelectorAll('a')]"
+    word = text.split()[0]
+    wait_for(page, f"{links}.some((a) => a.textContent.toLowerCase().includes('{word}'))")
+    texts = page.value(f"{links}.map((a) => a.textContent.toLowerCase())")
+    assert isinstance(texts, list)
+    return texts
+
+
+def wait_for(page: Page, script: str, seconds: float = 20) -> object:
+    """The value of an expression as soon as it is true."""
+    until = time.monotonic() + seconds
+    while not (value := page.value(script)):
+        assert time.monotonic() < until, script
+        time.sleep(0.05)
+    return value
