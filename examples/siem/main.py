@@ -11,8 +11,8 @@ analyst's look-ups, by attacker and by victim, read at most 5 % of the files.
 
 With your own data: sensors append with `write_deltalake` or `GroupWriter` from any process; the
 job runs `DeltaTable.tail(follow=True)` for ever, and OPTIMIZE once an hour, on new files only
-(leave `target_size` out: the default of 256 MiB is for large tables). Commands of other engines on
-the table are no conflict.
+(leave `target_size` out: the default of 256 MiB is for large tables). Appends that are committed
+meanwhile are no conflict.
 """
 
 import sys
