@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from deltaplane.exceptions import DeltaError
+from deltaplane.io.session_options import in_session
 from deltaplane.spark.datasource.delta_options import versioned_path
 from deltaplane.spark.delta_api.reader import Reader, StreamReader
 from deltaplane.spark.delta_api.table_changes import called_changes
@@ -103,7 +104,8 @@ class _Answers:
         known = self._session()
         spark = known if known is not None else SparkSession(session.sparkContext(), session)
         try:
-            return self._answer(spark, question)
+            with in_session(spark):
+                return self._answer(spark, question)
         except DeltaError as e:
             kind, location, *_ = question.split("\0")
             return refusal(e, "SELECT" if kind in ("statement", "changes") else f"SELECT * FROM delta.`{location}`")
