@@ -70,7 +70,7 @@ def test_tokens_appear_nowhere(
     spark.sql(f"UPDATE {T} SET text = 'y' WHERE id = 1")
     frame, feed = spark.table(T).where("id > 1"), spark.sql(f"SELECT * FROM table_changes('{T}', 1)")
     assert (frame.count(), feed.count()) == (2, 2)
-    plans = [str(one._jdf.queryExecution().toString()) for one in (frame, feed)]
+    plans = [str(query._jdf.queryExecution().toString()) for query in (frame, feed)]
     frame.explain(True)
     # PySpark's own protocol carries the session's settings.
     logged = [record.getMessage() for record in caplog.records if not record.name.startswith("py4j")]

@@ -234,12 +234,12 @@ class _Statement:
         return list(self._cursor.names("a name"))
 
     def _existing(self, catalog: str, schema: str) -> Catalog:
-        found = catalogs_of(self._spark)[catalog]
-        if not found.exists(f"{catalog}.{schema}"):
+        known = catalogs_of(self._spark)[catalog]
+        if not known.exists(f"{catalog}.{schema}"):
             raise TableNotFoundError(
                 f"SCHEMA_NOT_FOUND: the catalog {catalog} has no schema {schema}: create it, or see SHOW SCHEMAS IN {catalog}"
             )
-        return found
+        return known
 
 
 def _nothing(spark: SparkSession) -> DataFrame:

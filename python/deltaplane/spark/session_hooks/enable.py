@@ -493,7 +493,7 @@ def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFra
         )
         starts = cursor.tokens[begin].start, cursor.tokens[query].start
         ends = cursor.tokens[end - 1].end
-        with reading(held):
+        with reading(spark, held):
             said = f"{text[starts[0] : starts[1]]}{source}{text[starts[1] : ends]}"
             part = sql(spark, said.rstrip("; \n"))
         done = part if done is None else done.unionByName(part, allowMissingColumns=True)

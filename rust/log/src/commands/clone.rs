@@ -173,7 +173,13 @@ async fn run(
         },
         None => state.protocol().clone(),
     };
-    let protocol = cloned::protocol(&needed, replaced.map(|r| r.protocol()), &metadata, state.schema(), asked)?;
+    let protocol = cloned::protocol(
+        &needed,
+        replaced.map(|r| r.protocol()),
+        &metadata,
+        state.schema(),
+        asked,
+    )?;
     authority.check_commit(&protocol)?;
     let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
     if as_before && files.new.is_empty() && files.gone.is_empty() {

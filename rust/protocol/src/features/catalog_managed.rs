@@ -5,17 +5,20 @@
 use std::collections::BTreeMap;
 
 use super::attempt::Attempt;
-use super::{Directives, Kind, TableFeature, in_commit_timestamp, supported, unsupported};
+use super::{
+    Directives, Kind, TableFeature, deletion_vectors, in_commit_timestamp, supported, unsupported, v2_checkpoint,
+};
 use crate::actions::Protocol;
 use crate::{Error, Result};
 
 /// The property with the table's id in Unity Catalog.
 const TABLE_ID: &str = "io.unitycatalog.tableId";
 /// The properties that Unity Catalog requires of managed tables.
-const REQUIRED: [&str; 5] = [
+const REQUIRED: [&str; 6] = [
     TABLE_ID,
     in_commit_timestamp::ENABLED,
-    "delta.checkpointPolicy",
+    deletion_vectors::PROPERTY,
+    v2_checkpoint::POLICY,
     "delta.checkpoint.writeStatsAsJson",
     "delta.checkpoint.writeStatsAsStruct",
 ];
