@@ -1,5 +1,5 @@
-"""The documentation site in a real browser, opened as files: each page loads without an error, has
-a title, and fits the window; no link is dead; search works without a server, in light and dark.
+"""The documentation site in a real browser, opened as files: its pages load without an error, have
+titles and fit the window; no link is dead; search works without a server, in light and dark.
 
 Screenshots stay in .cache/site/shots, for inspection.
 """
