@@ -33,7 +33,6 @@ BENCH_PYTHON = PYTHONPATH=benches $(BIN)/python
 SIM_ARGS ?=
 PLANTED_ARGS ?=
 VERSIONS_ARGS ?=
-CARGO_ABOUT := 0.9.3
 DIFFERENTIAL_ARGS ?=
 DOCS_ARGS ?=
 
@@ -277,15 +276,9 @@ check-wheel: $(STAMPS)/packaging ## audits of the newest wheel of dist, and READ
 versions: $(STAMPS)/packaging ## README's examples on the combinations of packaging/versions.toml, into docs/versions.md
 	$(PACKAGING_PYTHON) packaging/run_versions.py $(VERSIONS_ARGS)
 
-# Compiled once, some minutes.
-$(STAMPS)/cargo-about-$(CARGO_ABOUT):
-	cargo install --quiet --locked --debug --features cli --root .cache/cargo-about cargo-about --version $(CARGO_ABOUT)
-	@mkdir -p $(@D) && touch $@
-
 .PHONY: licenses
-licenses: $(STAMPS)/cargo-about-$(CARGO_ABOUT) ## THIRD-PARTY-LICENSES again, from Cargo.lock
-	.cache/cargo-about/bin/cargo-about generate --locked --fail --manifest-path rust/python/Cargo.toml \
-		--config packaging/about.toml --output-file THIRD-PARTY-LICENSES packaging/about.hbs
+licenses: $(STAMPS)/packaging ## THIRD-PARTY-LICENSES again, from Cargo.lock and the sources of crates
+	$(PACKAGING_PYTHON) packaging/third_party.py
 
 # Long: each proof in full, one after the other.
 .PHONY: reliability

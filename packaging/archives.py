@@ -1,5 +1,5 @@
-"""What the scripts of this folder share: the project's version and time, commands, and archives that
-are the same bytes each time. Knows nothing of wheels.
+"""What the scripts of this folder share: the project's version and time, commands, and archives
+that are the same bytes each time. Knows nothing of wheels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def version() -> str:
 
 
 def epoch() -> int:
-    """Seconds since 1970 that archives carry: `SOURCE_DATE_EPOCH`, or the time of the last commit."""
+    """Seconds since 1970 that archives carry: `SOURCE_DATE_EPOCH`, or the last commit's time."""
     if chosen := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(chosen)
     command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]

@@ -1,5 +1,5 @@
-"""Environments like a user's: a wheel installed in a fresh one, with nothing of this checkout, and no
-Rust or Java unless asked for. Knows nothing of what is checked in them.
+"""Environments like a user's: a wheel installed in a fresh one, with nothing of this checkout, and
+no Rust or Java unless asked for. Knows nothing of what is checked in them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def interpreter(version: str) -> Path:
 
 
 class Environment:
-    """A virtual environment in a folder, whose programs see only itself and a few of the system's."""
+    """A virtual environment in a folder. Its programs see only itself and a few of the system's."""
 
     def __init__(self, folder: Path, python: str | Path, java_home: str | None = None) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Packs a wheel again: smaller, in the same order and with the same times whoever builds it, and
+"""Packs a wheel again: smaller, in the same order and with the same times on each machine, and
 without the build folder in its bill of materials. Knows zip files and `RECORD`, no project.
 """
 

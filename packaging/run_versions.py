@@ -22,7 +22,8 @@ from environments import Environment, interpreter
 
 PAGE = ROOT / "docs/versions.md"
 EXTRAS = ("local", "pandas", "polars", "cli", "report")
-# PySpark comes as source: its wheel, 450 MB of archives, isn't packed again. What is imported is compiled then.
+# PySpark comes as source: its wheel, 450 MB of archives, isn't packed again. What is imported is
+# compiled then.
 UNPACKED = ("--no-compile", "--config-settings=--build-option=--compression=stored")
 SHOWN = ("pyspark", "pyarrow", "duckdb", "pandas", "polars")
 HEAD = """# Versions that ran together
@@ -30,8 +31,9 @@ HEAD = """# Versions that ran together
 README.md's examples ran with a wheel on these combinations, each in an environment of its own that
 has no Rust. `lowest` has each package at the lower bound of its extra, `locked` has those of
 requirements/dev.lock, which CI runs all tests with, and `newest` the newest that the bounds allow.
-A dash under Java is an environment without Java and PySpark. `make versions` writes this page from
-`packaging/versions.toml`; `make test-sparks` runs the tests of Spark on PySpark 4.1 and 4.3.
+A dash under Java is an environment without Java and PySpark; what `packaging/versions.toml` lists
+with Java is here once it has run. `make versions` writes this page. CI runs all tests on Python
+3.11, PySpark 4.2 and Java 17, `make test-sparks` those of Spark on PySpark 4.1 and 4.3.
 
 """
 COLUMNS = ("Python", "Java", *SHOWN, "chosen", "wheel", "day", "steps")

@@ -1,4 +1,5 @@
-"""The forge's workflows name files, profiles and actions that exist, and say that they are untried."""
+"""The forge's workflows name files, profiles and actions that exist, and say that they are
+untried."""
 
 from __future__ import annotations
 

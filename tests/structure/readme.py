@@ -1,5 +1,5 @@
-"""The examples of README.md as steps that run one after the other, for the tests of the checkout and
-of wheels. Needs nothing but Python; defines no rule.
+"""The examples of README.md as steps that run one after the other, for the tests of the checkout
+and of wheels. Needs nothing but Python; defines no rule.
 """
 
 from __future__ import annotations
