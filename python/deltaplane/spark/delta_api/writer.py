@@ -259,7 +259,7 @@ class Writer(Options, DataFrameWriter):
             check_partitions(self._frame.columns, location, store)
         txn = transaction(spark, own)
         optional = configuration
-        configuration = {**default_properties(spark), **optional}
+        configuration = default_properties(spark, optional)
         matters = optional or (configuration and columns == "overwrite")
         there = bool(matters) and _native.is_table(location, store)
         if optional and there:
