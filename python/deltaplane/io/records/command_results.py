@@ -28,8 +28,8 @@ class CommandResult(Record):
 
 
 class VacuumResult(Record):
-    """What a vacuum deletes: `version` is of its last commit, `paths` are below the root, and so are
-    `empty_directories`, which had no file before."""
+    """What a vacuum deletes: `version` is of its last commit, `paths` are below the root, and so
+    are `empty_directories`, which had no file before."""
 
     files: int
     size_bytes: int

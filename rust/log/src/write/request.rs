@@ -320,8 +320,8 @@ impl WriteRequest {
         replaces && self.schema_mode == Some(SchemaMode::Overwrite)
     }
 
-    /// Refuses illegal values of properties, and values that are illegal together unless a session's
-    /// default is one of them.
+    /// Refuses illegal values of properties, and values that are illegal together unless a
+    /// session's default is one of them.
     pub(crate) fn validate(&self, configuration: &BTreeMap<String, String>) -> Result<()> {
         if self.session_defaults.is_empty() {
             return self.commit.validate(configuration);

@@ -211,7 +211,7 @@ async fn run(
     if request.dry_run {
         return Ok(garbage.vacuumed(None));
     }
-    // Those that deletions leave empty are removed by the next vacuum, if nothing is written to them.
+    // Those that deletions leave empty are removed by the next vacuum, unless they are used again.
     if let Err(e) = store.remove_directories(&garbage.empty_directories).await {
         warn!(error = %e, "empty directories can't be removed");
     }
