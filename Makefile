@@ -207,7 +207,7 @@ planted: develop ## plants one-line faults, each of which a named test must noti
 
 # Two JVMs, one after the other: an hour on two cores. `make test` compares a sample with the record that this writes.
 .PHONY: differential
-differential: develop jars ## thousands of statements on deltaplane and on delta-spark (DIFFERENTIAL_ARGS="merges/*" chooses scenarios)
+differential: develop jars ## thousands of statements on deltaplane and on delta-spark (DIFFERENTIAL_ARGS="merges/*" chooses scenarios, --unrecorded those without a record)
 	PYTHONPATH=tests $(BIN)/python tests/interop/differential/beside.py $(DIFFERENTIAL_ARGS)
 
 # The tests are delta-rs's own, from a checkout: they aren't in this repository.

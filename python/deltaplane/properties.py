@@ -21,6 +21,7 @@ __all__ = [
     "CommitOperation",
     "CommitProperties",
     "PostCommitHookProperties",
+    "PropertiesWithDefaults",
     "Transaction",
     "WriterProperties",
     "commit_request",
@@ -334,6 +335,25 @@ def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperti
     if settings["user_metadata"] is None:
         settings["user_metadata"] = session_options.user_metadata()
     return CommitRequest(**settings, **after)
+
+
+class PropertiesWithDefaults(dict[str, str]):
+    """The properties of a new table and, under names that the table doesn't set, those that a
+    session sets for each new table.
+
+    >>> both = PropertiesWithDefaults({"delta.appendOnly": "true"}, {"owner": "me"})
+    >>> both, both.session_defaults
+    ({'delta.appendOnly': 'true', 'owner': 'me'}, ['delta.appendOnly'])
+    """
+
+    def __init__(self, defaults: Mapping[str, str], own: Mapping[str, str]) -> None:
+        names = {name.lower() for name in own}
+        self.session_defaults = [name for name in defaults if name.lower() not in names]
+        super().__init__({**{name: defaults[name] for name in self.session_defaults}, **own})
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, str], dict[str, str]]]:
+        own = {name: value for name, value in self.items() if name not in self.session_defaults}
+        return type(self), ({name: self[name] for name in self.session_defaults}, own)
 
 
 def property_texts(configuration: Mapping[str, Any] | None) -> dict[str, str]:

@@ -121,7 +121,7 @@ class Create:
             return self.properties
         from deltaplane.spark.datasource.delta_options import default_properties
 
-        return {**default_properties(session.spark), **self.properties}
+        return default_properties(session.spark, self.properties)
 
     def _check_on_spark(self, schema: Schema) -> None:
         from deltaplane.spark.delta_api.property_rules import refuse_properties

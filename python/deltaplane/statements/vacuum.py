@@ -3,10 +3,12 @@ order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.properties import commit_request
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName
@@ -32,8 +34,8 @@ class Vacuum:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Runs VACUUM. A dry run returns the files' paths; otherwise the result is the table's
-        path, as in delta-spark."""
+        """Runs VACUUM. A dry run returns the paths of files and of empty directories; otherwise the
+        result is the table's path, as in delta-spark."""
         table = session.catalog.target(self.table)
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
@@ -44,15 +46,24 @@ class Vacuum:
         return listed("path", [f"{root}/{name}" for name in paths] if self.dry_run else [root])
 
     def _expired_paths(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
+        """Keys of the files, and of the directories that had none before."""
+        from deltaplane.commands.vacuum import Vacuum as What
+        from deltaplane.commands.vacuum import vacuum
+
+        what = What(self.hours, full=not self.lite, dry_run=self.dry_run)
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.commands.vacuum import Vacuum as What
             from deltaplane.spark.datasource.delta_options import checks_retention, retention_hours
             from deltaplane.spark.dml.optimize import vacuum_by_tasks
 
             hours = retention_hours(session.spark, self.hours)
-            what = What(hours, checks_retention(session.spark), full=not self.lite, dry_run=self.dry_run)
-            return vacuum_by_tasks(session.spark, table, what, inventory)
-        return table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
+            what = replace(what, retention_hours=hours, enforce_retention=checks_retention(session.spark))
+            result = vacuum_by_tasks(session.spark, table, what, inventory)
+        else:
+            snapshot = _native.Snapshot.open(table.location, table.storage_options)
+            result = vacuum(snapshot, what, inventory, commit_request(None, None))
+            if result.version is not None:
+                table.update_incremental()
+        return [*result.paths, *result.empty_directories]
 
     def _rows(self, session: Session, inventory: TableName | Query) -> pa.Table:
         if isinstance(inventory, Query):

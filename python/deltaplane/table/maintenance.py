@@ -62,8 +62,9 @@ class TableCare:
                 False only if nobody else reads or writes the table, since files of uncommitted
                 writes would be deleted as well.
             full: whether to list the table's directory, which also deletes files that no commit
-                names and that are older than the retention (delta-spark's FULL). Otherwise deletes
-                only the files that the log records as removed (LITE).
+                names and that are older than the retention, and on local file systems removes the
+                directories that have had no file for as long (delta-spark's FULL). Otherwise
+                deletes only the files that the log records as removed (LITE).
             keep_versions: versions whose files are retained regardless of age.
             inventory: rows with the columns `path`, `length`, `isDir` and `modificationTime` (ms
                 since 1970), which replace the listing of the directory: Arrow data or a list of

@@ -18,6 +18,7 @@ from deltaplane.properties import (
     CommitOperation,
     CommitProperties,
     PostCommitHookProperties,
+    PropertiesWithDefaults,
     WriterProperties,
     commit_request,
     file_request,
@@ -182,6 +183,7 @@ class WriteIntent:
         selects = isinstance(self.predicate, str) and self.mode == "overwrite"
         only_new = selects and not _native.is_table(location, options)
         predicate_text = None if self.predicate is None else str(self.predicate)
+        properties = self.configuration
         return records.WriteRequest(
             mode=self.mode,
             partition_by=None if partition_by is None else list(partition_by),
@@ -196,7 +198,8 @@ class WriteIntent:
             names_seed=self.names_seed,
             name=self.name,
             description=self.description,
-            configuration=property_texts(self.configuration),
+            configuration=property_texts(properties),
+            session_defaults=properties.session_defaults if isinstance(properties, PropertiesWithDefaults) else [],
             applies_row_rules=self.applies_row_rules,
             files=file_request(self.writer_properties, self.target_file_size),
             commit=commit_request(self.commit_properties, self.post_commithook_properties),

@@ -189,14 +189,21 @@ impl Properties {
     }
 }
 
+const LOG_RETENTION: &str = "delta.logRetentionDuration";
+const FILE_RETENTION: &str = "delta.deletedFileRetentionDuration";
+
+/// Whether values of this property can be legal alone but not together with another property's.
+pub fn is_checked_together(key: &str) -> bool {
+    [LOG_RETENTION, FILE_RETENTION]
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(key))
+}
+
 /// Values that are legal alone but not together: history must be retained as long as removed files
 /// (section 11).
 fn check_together(configuration: &BTreeMap<String, String>) -> Result<()> {
     let get = |k: &str| configuration.get(k).and_then(|v| parse_interval_ms(v));
-    let (log, files) = (
-        get("delta.logRetentionDuration"),
-        get("delta.deletedFileRetentionDuration"),
-    );
+    let (log, files) = (get(LOG_RETENTION), get(FILE_RETENTION));
     let log_ms = log.unwrap_or(30 * 24 * 3600 * 1000);
     if (log.is_some() || files.is_some()) && log_ms < files.unwrap_or(WEEK_MS) {
         return Err(Error::invalid_argument(

@@ -122,6 +122,16 @@ pub trait Backend: Send + Sync {
     async fn list_level(&self, _dir: &str) -> Result<Option<Level>> {
         Ok(None)
     }
+    /// The directories at and below `dir`, except the root, that have no file at any depth and were
+    /// last changed before a time in milliseconds, each after those below it; none where a store
+    /// has no directories of its own.
+    async fn empty_directories(&self, _dir: &str, _before_ms: i64) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    /// Removes directories in this order; those that have entries stay.
+    async fn remove_directories(&self, _dirs: &[String]) -> Result<()> {
+        Ok(())
+    }
     /// A whole object; `ObjectNotFound` if there is none.
     async fn read(&self, key: &str) -> Result<Bytes>;
     /// A whole object that a listing or `head` returned. If another object has its name now, either

@@ -199,6 +199,20 @@ impl Store {
         listed.map_err(|e| self.at(dir, e))
     }
 
+    /// The directories at and below `dir`, except the root, that have no file at any depth and were
+    /// last changed before a time in milliseconds, each after those below it. Only local file
+    /// systems have such; links to directories count as files.
+    pub async fn empty_directories(&self, dir: &str, before_ms: i64) -> Result<Vec<String>> {
+        let listed = self.backend()?.empty_directories(dir, before_ms).await;
+        listed.map_err(|e| self.at(dir, e))
+    }
+
+    /// Removes directories in this order; those that have entries by then stay.
+    pub async fn remove_directories(&self, dirs: &[String]) -> Result<()> {
+        let removed = self.backend()?.remove_directories(dirs).await;
+        removed.map_err(|e| e.with_table(self.location().as_str()))
+    }
+
     /// A whole object. `ObjectNotFound` if there is none.
     pub async fn read(&self, key: &str) -> Result<Bytes> {
         let read = self.backend()?.read(key).await;

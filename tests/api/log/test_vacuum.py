@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import deltaplane
 from deltaplane import CommitProperties, DeltaTable, exceptions, write_deltalake
 
 
@@ -96,6 +97,29 @@ def test_only_a_full_one_takes_files_that_no_commit_names_and_no_young_ones(tmp_
     table = DeltaTable(tmp_path)
     assert table.vacuum() == []
     assert set(table.vacuum(full=True)) == {"lost.parquet", "x=9/lost.parquet"}
+
+
+def test_a_full_one_removes_directories_that_have_had_no_file(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"x": [0, 1], "y": [0, 1]}), partition_by=["x"])
+    table = DeltaTable(tmp_path)
+    table.delete("x = 0")
+    now(table, full=True)
+    for name in ("x=7/y=8", "_own/inner", "x=9", "linked"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "linked/link").symlink_to(tmp_path / "x=1")
+    then = time.time() - 200 * 3600
+    for name in ("x=0", "x=7/y=8", "x=7", "_own/inner", "_own", "linked", "x=1"):
+        os.utime(tmp_path / name, (then, then))
+    empty = {"x=0", "x=7/y=8", "x=7"}
+    listed = deltaplane.sql(f"VACUUM delta.`{tmp_path}` DRY RUN")["path"].to_pylist()
+    assert {path.removeprefix(f"{table.table_uri.rstrip('/')}/") for path in listed} == empty
+    assert table.vacuum(full=True, dry_run=False) == []
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_dir()}
+    assert left >= {"x=1", "x=9", "_own/inner", "linked"}
+    assert not left & empty
+    # A writer that knew a directory makes it again.
+    write_deltalake(table, pa.table({"x": [0], "y": [5]}), mode="append")
+    assert rows(table) == [{"x": 0, "y": 5}, {"x": 1, "y": 1}]
 
 
 def test_live_files_stay_however_their_paths_are_written(tmp_path: Path) -> None:

@@ -208,6 +208,22 @@ def test_properties_that_cannot_be_set(table: DeltaTable, properties: dict[str, 
     assert DeltaTable(table.location).version() == 0
 
 
+def test_values_of_others_that_clash_are_left_alone(tmp_path: Path) -> None:
+    # P190
+    path = str(tmp_path / "t")
+    deltalake.write_deltalake(
+        path, pa.table({"x": [1]}), configuration={"delta.logRetentionDuration": "interval 1 day"}
+    )
+    table = DeltaTable(path)
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+    table.alter.unset_table_properties("delta.appendOnly")
+    with pytest.raises(InvalidArgumentError, match="deletedFileRetentionDuration"):
+        table.alter.set_table_properties({"delta.DELETEDFILERETENTIONDURATION": "interval 2 days"})
+    table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 day"})
+    with pytest.raises(InvalidArgumentError, match="deletedFileRetentionDuration"):
+        table.alter.unset_table_properties("delta.deletedFileRetentionDuration")
+
+
 def test_unknown_properties_of_others_are_kept_and_can_go(tmp_path: Path) -> None:
     # P190
     path = str(tmp_path / "t")

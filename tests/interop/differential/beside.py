@@ -2,12 +2,12 @@
 
 Outcomes are kept in `.cache/differential`: a run that was interrupted goes on. Records
 delta-spark's facts of the scenarios that ran; ends with 1 if a difference isn't listed. Arguments:
-patterns of scenarios' names. The directory `tests` is on Python's path.
+patterns of scenarios' names; `--unrecorded` leaves out the scenarios that the record has. The
+directory `tests` is on Python's path.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import subprocess
 import sys
@@ -20,19 +20,20 @@ from interop.differential import differences, record
 from interop.differential.comparison import compared, facts
 from interop.differential.families import all_scenarios
 from interop.differential.scenarios import Scenario
+from interop.differential.selection import selected
 
 CACHE = Path(__file__).resolve().parents[3] / ".cache" / "differential"
 
 
-def main(*patterns: str) -> int:
-    scenarios = [s for s in all_scenarios() if not patterns or any(fnmatch.fnmatch(s.name, p) for p in patterns)]
+def main(*arguments: str) -> int:
+    scenarios = selected(arguments)
     CACHE.mkdir(parents=True, exist_ok=True)
     # Ours changes with the checkout, delta-spark's only with its version.
     (CACHE / "deltaplane.jsonl").unlink(missing_ok=True)
     for engine in ("delta-spark", "deltaplane"):
         with tempfile.TemporaryDirectory() as scratch:
             command = [sys.executable, str(Path(__file__).with_name("run_engine.py")), engine]
-            subprocess.run([*command, str(_outcomes(engine)), scratch, *patterns], check=True)
+            subprocess.run([*command, str(_outcomes(engine)), scratch, *arguments], check=True)
     ours, theirs = _read("deltaplane"), _read("delta-spark")
     unlisted = report(scenarios, ours, theirs)
     record.write(theirs.values(), all_scenarios())

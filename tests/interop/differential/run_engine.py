@@ -1,12 +1,12 @@
 """Runs scenarios in one JVM and writes a line of JSON for each.
 
 Arguments: `deltaplane` or `delta-spark`, the file of outcomes, a scratch directory, patterns of
-scenarios' names (all without a pattern). The directory `tests` is on Python's path.
+scenarios' names (all without a pattern) and `--unrecorded`. The directory `tests` is on
+Python's path.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import logging
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import jvm
 from interop.differential.execution import SETTINGS, run
-from interop.differential.families import all_scenarios
+from interop.differential.selection import selected
 from interop.jars import delta_jars
 
 FIXED = {
@@ -37,7 +37,7 @@ DELTA_SPARK = {
 }
 
 
-def main(engine: str, out: str, scratch: str, *patterns: str) -> None:
+def main(engine: str, out: str, scratch: str, *arguments: str) -> None:
     from pyspark.sql import SparkSession
 
     jvm.start_quickly()
@@ -56,7 +56,7 @@ def main(engine: str, out: str, scratch: str, *patterns: str) -> None:
         from deltaplane import spark as dp
 
         dp.enable(spark)
-    chosen = [s for s in all_scenarios() if not patterns or any(fnmatch.fnmatch(s.name, p) for p in patterns)]
+    chosen = selected(arguments)
     known = _known(Path(out))
     # A run that is interrupted has a part of every family.
     ordered = [*chosen[0::3], *chosen[1::3], *chosen[2::3]]

@@ -90,3 +90,6 @@ DETAIL = (
     "tableFeatures",
 )
 HISTORY = ("version", "operation", "operationParameters", "readVersion", "isBlindAppend", "userMetadata")
+# Of OPTIMIZE and RESTORE: the numbers of files.
+FILES = ("metrics.numFilesAdded", "metrics.numFilesRemoved", "metrics.partitionsOptimized")
+RESTORED = ("num_of_files_after_restore", "num_removed_files", "num_restored_files")

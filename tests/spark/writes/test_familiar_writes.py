@@ -173,6 +173,26 @@ def test_an_overwritten_table_keeps_its_properties(enabled: SparkSession, path: 
     assert enabled.read.format("delta").load(path).columns == ["other"]
 
 
+def test_defaults_of_the_session_are_checked_on_their_own(
+    enabled: SparkSession, path: str, conf: dict[str, str]
+) -> None:
+    """As in delta-spark: a default that clashes with another property's default is stored, one that
+    is illegal alone is refused, and so are a statement's own properties that clash."""
+    conf["spark.databricks.delta.properties.defaults.logRetentionDuration"] = "interval 2 days"
+    written(enabled.range(1), path)
+    enabled.sql(f"CREATE TABLE delta.`{path} sql` (id BIGINT) USING delta")
+    dp.DeltaTable.create(enabled).location(f"{path} built").addColumn("id", "long").execute()
+    for made in (path, f"{path} sql", f"{path} built"):
+        assert DeltaTable(made).metadata().configuration == {"delta.logRetentionDuration": "interval 2 days"}
+        enabled.sql(f"ALTER TABLE delta.`{made}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    clashing = "'DELTA.logRetentionDuration' = 'interval 1 day'"
+    with pytest.raises(exceptions.InvalidArgumentError, match="deletedFileRetentionDuration"):
+        enabled.sql(f"CREATE TABLE delta.`{path} own` (id BIGINT) USING delta TBLPROPERTIES ({clashing})")
+    conf["spark.databricks.delta.properties.defaults.logRetentionDuration"] = "soon"
+    with pytest.raises(exceptions.InvalidArgumentError, match="interval"):
+        enabled.sql(f"CREATE TABLE delta.`{path} own` (id BIGINT) USING delta")
+
+
 def test_options_of_a_streams_sink(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
     written(enabled.range(6).coalesce(1), path)
     conf["spark.sql.streaming.checkpointLocation"] = f"{path} queries"

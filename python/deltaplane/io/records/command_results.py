@@ -28,13 +28,15 @@ class CommandResult(Record):
 
 
 class VacuumResult(Record):
-    """What a vacuum deletes: `version` is of its last commit, `paths` are below the root."""
+    """What a vacuum deletes: `version` is of its last commit, `paths` are below the root, and so
+    are `empty_directories`, which had no file before."""
 
     files: int
     size_bytes: int
     directories: int
     version: int | None
     paths: list[str]
+    empty_directories: list[str]
 
 
 class Finding(Record):

@@ -54,7 +54,8 @@ class WriteRequest(Record):
     """A write: what to do if a table exists, what a new one has, how files are written (`files`),
     what the commit carries (`commit`), and the operation that it belongs to.
 
-    `schema` has the rows' columns, in place of their Arrow schema.
+    `schema` has the rows' columns, in place of their Arrow schema. `session_defaults` names the
+    properties in `configuration` that are a session's defaults.
     """
 
     mode: str
@@ -76,6 +77,7 @@ class WriteRequest(Record):
     names_seed: str | None = None
     applies_row_rules: bool = False
     data_change: bool = True
+    session_defaults: Sequence[str] = ()
 
 
 class IncomingRequest(Record):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
-from deltaplane.properties import CommitOperation, CommitProperties, Transaction
+from deltaplane.properties import CommitOperation, CommitProperties, PropertiesWithDefaults, Transaction
 from deltaplane.spark.datasource.file_options import is_own
 from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.jvm.internals import is_connect, is_on
@@ -288,9 +288,9 @@ def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> 
     return flag(own or {}, "mergeschema", spark.conf.get(_AUTO_MERGE, None) or "false")
 
 
-def default_properties(spark: SparkSession) -> dict[str, str]:
-    """The session's properties for new tables; as in delta-spark, names that Delta doesn't know are
-    ignored, here with a warning."""
+def default_properties(spark: SparkSession, own: Mapping[str, str] | None = None) -> PropertiesWithDefaults:
+    """The properties of a new table: its own, and the session's for new tables. As in delta-spark,
+    names in the session that Delta doesn't know are ignored, here with a warning."""
     if is_connect(spark):
         every: Any = spark.conf.getAll
         settings = dict(every)
@@ -303,7 +303,7 @@ def default_properties(spark: SparkSession) -> dict[str, str]:
     known = _known_properties() if defaults else frozenset()
     if unknown := [key for key in defaults if key.lower() not in known and not key.startswith("delta.feature.")]:
         _log.warning("settings name properties that Delta doesn't know, and are ignored: %s", ", ".join(unknown))
-    return {key: value for key, value in defaults.items() if key not in unknown}
+    return PropertiesWithDefaults({key: value for key, value in defaults.items() if key not in unknown}, own or {})
 
 
 @functools.cache

@@ -178,7 +178,7 @@ def convert(
         else:
             strategy = None if columns is None else "hive"
             what = Conversion(table.location, options, "error", columns, strategy, statistics)
-        properties = {**default_properties(spark), **(table.properties or {})}
+        properties = default_properties(spark, table.properties)
         would = convert_by_tasks(spark, what, dry_run=dry_run, configuration=properties)
         if dry_run:
             return table.location, would

@@ -219,7 +219,7 @@ class DeltaTableBuilder:
             self._replaces,
             self._partitions,
             description=self._comment,
-            configuration={**default_properties(self._spark), **self._properties},
+            configuration=default_properties(self._spark, self._properties),
             cluster_by=self._clusters,
             operation=CommitOperation.definition(statement, fills=False, replaces=replaces, managed=managed),
         )

@@ -269,7 +269,7 @@ class Writer(Options, DataFrameWriter):
             check_partitions(self._frame.columns, location, store)
         txn = transaction(spark, own)
         optional = configuration
-        configuration = {**default_properties(spark), **optional}
+        configuration = default_properties(spark, optional)
         matters = optional or (configuration and columns == "overwrite")
         there = bool(matters) and DeltaTable.is_deltatable(location, store)
         if optional and there:

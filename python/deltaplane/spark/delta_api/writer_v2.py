@@ -269,7 +269,7 @@ class WriterV2(DataFrameWriterV2):
             self._store(),
             user_metadata(spark, own),
             description=self._properties.get("comment") if makes else None,
-            configuration={**default_properties(spark), **properties} if makes else None,
+            configuration=default_properties(spark, properties) if makes else None,
             target_file_size=number(own, "targetFileSize") if "targetfilesize" in own else None,
             writer_properties=file_properties(own),
             max_records_per_file=number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,

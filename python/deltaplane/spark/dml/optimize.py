@@ -243,7 +243,9 @@ def _setting(spark: SparkSession, name: str, otherwise: int) -> int:
 # --- VACUUM -------------------------------------------------------------------------------------------------------------
 
 
-def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, inventory: Any = None) -> list[str]:
+def vacuum_by_tasks(
+    spark: SparkSession, table: DeltaTable, what: Vacuum, inventory: Any = None
+) -> records.VacuumResult:
     """Runs `DeltaTable.vacuum` with tasks that list directories, and delete files if there are
     many.
 
@@ -276,7 +278,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
     result = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
     if result.version is not None:
         refresh_after_commit(table.update_incremental)
-    return result.paths
+    return result
 
 
 def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> pa.Table | None:

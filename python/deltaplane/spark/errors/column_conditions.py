@@ -165,6 +165,12 @@ _NESTED = (
         r"`(?P<fieldPath>[^`]*\.(?:element|key|value))` leads through a (?:map|array)",
         r"(?i)^\s*alter\b.*\bcomment\b",
     ),
+    Known(
+        "DELTA_UNSUPPORTED_DROP_NESTED_COLUMN_FROM_NON_STRUCT_TYPE",
+        InvalidArgumentError,
+        r"`[^`]*\.(?:element|key|value)` leads through a (?P<struct>(?:array|map)<.*>), not a struct",
+        r"(?i)^\s*alter\b.*\bdrop\s+columns?\b",
+    ),
     Known("INVALID_FIELD_NAME", InvalidArgumentError, r"(?P<fieldName>`[^`]*`) leads through a ", _ALTERS),
     Known(
         "FIELD_NOT_FOUND",

@@ -26,6 +26,21 @@ _CREATES = r"(?is)^\s*(create|replace)\b"
 _ALTERS = r"(?is)^\s*alter\b"
 _UPDATES = r"(?is)^\s*(with\b.*)?(update|merge)\b"
 
+# Types of a generated column to which Spark's analysis casts no value of the expression's type, so
+# that it refuses the column before Delta's turn.
+_NO_UP_CAST = "|".join(
+    rf"{own}, the column is (?!{others})"
+    for own, others in {
+        "string": "string",
+        "double": "string|double",
+        "float": "string|double|float",
+        "long": "string|double|float|decimal|long",
+        "integer": "string|double|float|decimal|long|integer",
+        "short": "string|double|float|decimal|long|integer|short",
+        "boolean": "string|boolean",
+    }.items()
+)
+
 _DEFINITIONS = (
     Known(
         "_LEGACY_ERROR_TEMP_3060",
@@ -62,8 +77,8 @@ _DEFINITIONS = (
     Known(
         "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
         InvalidArgumentError,
-        r"the generated column `(?P<fieldName>[^`]*)` can't be declared: `(?P<expressionStr>[^`]*)` is string,"
-        r" the column is (?!string)(?P<reason>\w+)",
+        r"the generated column `(?P<fieldName>[^`]*)` can't be declared: `(?P<expressionStr>[^`]*)` is "
+        rf"(?:{_NO_UP_CAST})(?P<reason>\w+)",
         _CREATES,
     ),
     Known(
@@ -202,6 +217,12 @@ _OTHERS = (
 )
 
 _ROWS = (
+    Known(
+        "UNSUPPORTED_FEATURE.INSERT_PARTITION_SPEC_IF_NOT_EXISTS",
+        SqlSyntaxError,
+        r"INSERT with a PARTITION takes no IF NOT EXISTS",
+        r"(?i)^\s*insert\s+overwrite\b",
+    ),
     Known(
         "DELTA_INSERT_COLUMN_MISMATCH",
         SchemaMismatchError,

@@ -252,7 +252,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     for (k, v) in &wanted {
         configuration.insert(canonical_key(k)?, v.clone());
     }
-    request.commit.validate(&configuration)?;
+    request.validate(&configuration)?;
     configuration.extend(stored);
     let authority = authority(store);
     if authority == Authority::Catalog {

@@ -37,7 +37,7 @@ pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Met
         configuration.insert(canonical_key(key)?, value.clone());
     }
     // Retained properties belong to writers, and can't be set.
-    request.commit.validate(&configuration)?;
+    request.validate(&configuration)?;
     configuration.extend(stored);
     let outlives = if is_anew {
         outlives_definition

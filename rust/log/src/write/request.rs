@@ -282,6 +282,10 @@ pub struct WriteRequest {
     /// Properties of a new table.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
+    /// Names of those properties that the caller's session adds to each new table. Each is checked
+    /// on its own only, as in delta-spark.
+    #[serde(default)]
+    pub session_defaults: Vec<String>,
     /// A UUID that new physical names are made from, for writes that are planned on several
     /// machines.
     #[serde(default)]
@@ -316,6 +320,19 @@ impl WriteRequest {
         replaces && self.schema_mode == Some(SchemaMode::Overwrite)
     }
 
+    /// Refuses illegal values of properties, and values that are illegal together unless a
+    /// session's default is one of them.
+    pub(crate) fn validate(&self, configuration: &BTreeMap<String, String>) -> Result<()> {
+        if self.session_defaults.is_empty() {
+            return self.commit.validate(configuration);
+        }
+        Properties::validate_each(configuration)?;
+        let is_default = |key: &str| self.session_defaults.iter().any(|d| d.eq_ignore_ascii_case(key));
+        let own = configuration.iter().filter(|(key, _)| !is_default(key));
+        self.commit
+            .validate(&own.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
     /// Whether rows may be written, and not only a table's definition.
     pub(crate) fn has_rows(&self) -> bool {
         !matches!(self.operation, CommitOperation::Definition { fills: false, .. })
@@ -337,6 +354,7 @@ impl WriteRequest {
             name: None,
             description: None,
             configuration: BTreeMap::new(),
+            session_defaults: Vec::new(),
             names_seed: None,
             files: FileRequest::default(),
             commit: CommitRequest::default(),

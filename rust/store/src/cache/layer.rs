@@ -48,6 +48,14 @@ impl<L: Layer> Backend for Layered<L> {
         self.0.inner().list_level(dir).await
     }
 
+    async fn empty_directories(&self, dir: &str, before_ms: i64) -> Result<Vec<String>> {
+        self.0.inner().empty_directories(dir, before_ms).await
+    }
+
+    async fn remove_directories(&self, dirs: &[String]) -> Result<()> {
+        self.0.inner().remove_directories(dirs).await
+    }
+
     async fn read(&self, key: &str) -> Result<Bytes> {
         self.0.inner().read(key).await
     }

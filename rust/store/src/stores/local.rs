@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use object_store::ObjectStore;
 use tokio::task::JoinHandle;
 
 use super::Spec;
-use super::local_dirs::Dirs;
+use super::local_dirs::{Dirs, find_empty, remove_if_empty};
 use super::local_draft::{Draft, FileSink};
 use super::local_folder::Folder;
 use super::local_objects::LocalObjects;
@@ -273,6 +274,36 @@ impl Backend for Local {
     async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
         let (root, dir) = (self.root.clone(), dir.trim_matches('/').to_owned());
         blocking(move || level(&root, &dir).map(Some)).await
+    }
+
+    async fn empty_directories(&self, dir: &str, before_ms: i64) -> Result<Vec<String>> {
+        let (root, dir) = (self.root.clone(), self.root.dir(dir)?);
+        let before = UNIX_EPOCH + Duration::from_millis(u64::try_from(before_ms).unwrap_or(0));
+        blocking(move || {
+            let mut empty = Vec::new();
+            match find_empty(&dir, before, &mut empty) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                walked => {
+                    walked.map_err(|e| root.err(&e, "listing a directory"))?;
+                }
+            }
+            let below = empty
+                .iter()
+                .filter_map(|dir| dir.strip_prefix(root.path()).ok()?.to_str());
+            Ok(below.filter(|key| !key.is_empty()).map(str::to_owned).collect())
+        })
+        .await
+    }
+
+    async fn remove_directories(&self, dirs: &[String]) -> Result<()> {
+        let root = self.root.clone();
+        let paths = dirs.iter().map(|dir| self.root.file(dir));
+        let paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
+        blocking(move || {
+            let removed = paths.iter().try_for_each(|dir| remove_if_empty(dir));
+            removed.map_err(|e| root.err(&e, "removing an empty directory"))
+        })
+        .await
     }
 
     async fn read(&self, key: &str) -> Result<Bytes> {

@@ -1,5 +1,5 @@
 //! Creates directories of a local table and makes them durable; concurrent requests for one
-//! directory share a system call. Knows no files.
+//! directory share a system call. Finds and removes empty ones. Knows no files.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 /// How many directories are remembered as durable; beyond it they are flushed again.
 const REMEMBERED: usize = 1 << 16;
@@ -32,6 +33,40 @@ pub(super) fn create_dirs(dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Appends to `empty` the directories at and below `dir` that have no file at any depth and were
+/// last changed before a time, each after those below it; returns whether `dir` has no file. Links
+/// count as files.
+pub(super) fn find_empty(dir: &Path, before: SystemTime, empty: &mut Vec<PathBuf>) -> io::Result<bool> {
+    let (mut inner, mut has_files) = (Vec::new(), false);
+    // Asked before the entries are read: an entry that appears later makes the directory younger.
+    let is_old = fs::symlink_metadata(dir)?.modified()? < before;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => inner.push(entry.path()),
+            false => has_files = true,
+        }
+    }
+    for below in inner {
+        has_files |= match find_empty(&below, before, empty) {
+            Err(e) if e.kind() == ErrorKind::NotFound => false,
+            is_empty => !is_empty?,
+        };
+    }
+    if !has_files && is_old {
+        empty.push(dir.to_owned());
+    }
+    Ok(!has_files)
+}
+
+/// Removes a directory unless it has entries or is gone.
+pub(super) fn remove_if_empty(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir(dir) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => Ok(()),
+        removed => removed,
+    }
 }
 
 /// The directories of one table's data files.

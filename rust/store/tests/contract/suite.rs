@@ -78,6 +78,7 @@ pub fn run(open: &dyn Fn(&str) -> Store, traits: &Traits) -> Figures {
     block(listing(open("listing")));
     block(levels(open("levels")));
     block(deletes(open("deletes")));
+    block(empty_directories(open("directories")));
     block(listing_in_batches(open("batches"), batches, &mut figures));
     block(names(open("names"), &traits.refused, &mut figures));
     block(uploads(open("uploads"), &mut figures));
@@ -117,6 +118,33 @@ async fn deletes(store: Store) {
     store.delete_all(&keys).await.unwrap();
     store.delete_all(&[]).await.unwrap();
     assert_eq!(all_keys(&store, "").await, [stays]);
+}
+
+/// A store with directories names those without files, inner ones first, and removes them unless
+/// they have a file by then. A store without directories names none.
+async fn empty_directories(store: Store) {
+    for key in ["a/b/c", "a/d", "e/f/g"] {
+        store.put(key, text("x")).await.unwrap();
+    }
+    store
+        .delete_all(&["a/b/c".to_owned(), "e/f/g".to_owned()])
+        .await
+        .unwrap();
+    assert!(store.empty_directories("", 0).await.unwrap().is_empty());
+    let empty = store.empty_directories("", i64::MAX).await.unwrap();
+    if !empty.is_empty() {
+        let place = |dir: &str| empty.iter().position(|e| e == dir).unwrap();
+        assert!(
+            empty.len() == 3 && place("e/f") < place("e") && place("a/b") < 3,
+            "{empty:?}"
+        );
+    }
+    store.put("e/f/new", text("x")).await.unwrap();
+    store.remove_directories(&empty).await.unwrap();
+    assert!(store.empty_directories("", i64::MAX).await.unwrap().is_empty());
+    let mut left = all_keys(&store, "").await;
+    left.sort();
+    assert_eq!(left, ["a/d", "e/f/new"]);
 }
 
 async fn keys(store: &Store, dir: &str, from: &str) -> Vec<String> {

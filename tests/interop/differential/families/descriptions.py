@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import DETAIL, HISTORY, Scenario, python, scenario, some
+from interop.differential.scenarios import DETAIL, FILES, HISTORY, RESTORED, Scenario, python, scenario, some
 
 TABLES = {
     "plain": "(id INT NOT NULL COMMENT 'key', v STRING, s STRUCT<a: INT>) USING delta COMMENT 'a table'",
@@ -102,9 +102,9 @@ def scenarios() -> Iterator[Scenario]:
         "DELETE FROM t WHERE p = 2 OR v LIKE 'x%'",
         "MERGE INTO t USING (SELECT 1 AS id, 'm' AS v) s ON t.id = s.id AND t.p > 0 WHEN MATCHED AND s.v = 'm' THEN "
         "UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id) WHEN NOT MATCHED BY SOURCE THEN DELETE",
-        "OPTIMIZE t WHERE p = 1",
+        some("OPTIMIZE t WHERE p = 1", *FILES),
         "INSERT INTO t VALUES (3, 'c', 1)",
-        "OPTIMIZE t ZORDER BY (id)",
+        some("OPTIMIZE t ZORDER BY (id)", *FILES),
         "INSERT INTO t REPLACE WHERE p = 1 SELECT 8, 'z', 1",
         "INSERT OVERWRITE t VALUES (5, 'e', 5)",
         "ALTER TABLE t ADD COLUMN n INT AFTER id",
@@ -118,7 +118,7 @@ def scenarios() -> Iterator[Scenario]:
         "ALTER TABLE t DROP COLUMN n",
         "COMMENT ON TABLE t IS 'said'",
         "TRUNCATE TABLE t",
-        "RESTORE t TO VERSION AS OF 3",
+        some("RESTORE t TO VERSION AS OF 3", *RESTORED),
         "ALTER TABLE t SET TBLPROPERTIES ('delta.feature.deletionVectors' = 'supported')",
         "ALTER TABLE t DROP FEATURE deletionVectors",
         "CREATE OR REPLACE TABLE t (id INT) USING delta",

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interop.differential.scenarios import KEEP_VERSIONS, Scenario, Step, groups, python, scenario, some
+from interop.differential.scenarios import (
+    FILES,
+    KEEP_VERSIONS,
+    RESTORED,
+    Scenario,
+    Step,
+    groups,
+    python,
+    scenario,
+    some,
+)
 
-FILES = ("metrics.numFilesAdded", "metrics.numFilesRemoved", "metrics.partitionsOptimized")
 TABLES = {
     "plain": "",
     "partitioned": "PARTITIONED BY (v)",
@@ -105,8 +114,7 @@ RESTORES = (
 def _only(text: str) -> Step:
     if text.startswith(("OPTIMIZE", "REORG")):
         return some(text, *FILES)
-    restored = ("num_of_files_after_restore", "num_removed_files", "num_restored_files")
-    return some(text, *restored) if text.startswith("RESTORE") else some(text)
+    return some(text, *RESTORED) if text.startswith("RESTORE") else some(text)
 
 
 def scenarios() -> Iterator[Scenario]:

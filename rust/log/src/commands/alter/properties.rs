@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::bloom_filters;
-use deltaplane_protocol::properties::{Properties, canonical_key, find};
+use deltaplane_protocol::properties::{Properties, canonical_key, find, is_checked_together};
 use deltaplane_protocol::stats_columns;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
     draft.settings.validate(&stored)?;
     draft.metadata.configuration.extend(stored);
     draft.metadata.configuration.extend(unchecked);
-    check_with_the_rest(draft)
+    check_with_the_rest(draft, asked.keys())
 }
 
 /// A property's name in the history, as delta-spark writes it.
@@ -91,7 +91,7 @@ pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> 
             )));
         }
     }
-    check_with_the_rest(draft)
+    check_with_the_rest(draft, keys)
 }
 
 /// Delta's keys ignore case, a user's own don't; unknown keys that another program stored can be
@@ -101,17 +101,15 @@ fn remove(configuration: &mut BTreeMap<String, String>, key: &str) -> bool {
     configuration.remove(&stored).is_some()
 }
 
-/// Other programs may have stored invalid values: refuses only conflicts with the new values, and
-/// missing columns.
-fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
-    let known: BTreeMap<String, String> = draft
-        .metadata
-        .configuration
-        .iter()
-        .filter(|(k, v)| find(k).is_some_and(|known| known.check(v).is_ok()))
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
-    draft.settings.validate(&known)?;
+/// Other programs, and defaults of a session, may have stored values that are invalid alone or
+/// together: refuses only conflicts with the changed properties, and missing columns.
+fn check_with_the_rest<'a>(draft: &Draft<'_>, changed: impl IntoIterator<Item = &'a String>) -> Result<()> {
+    if changed.into_iter().any(|key| is_checked_together(key)) {
+        let stored = draft.metadata.configuration.iter();
+        let known = stored.filter(|(k, v)| find(k).is_some_and(|known| known.check(v).is_ok()));
+        let known = known.map(|(k, v)| (k.clone(), v.clone())).collect();
+        draft.settings.validate(&known)?;
+    }
     let properties = Properties::new(&draft.metadata.configuration);
     bloom_filters::resolve(&properties, &[], &draft.schema, &draft.metadata.partition_columns)?;
     stats_columns::check_unmeasured(&properties, &draft.schema)?;

@@ -95,6 +95,14 @@ impl Listing {
     }
 }
 
+/// Directories below the table's root that have no file, aren't hidden, and were last changed
+/// before a time, each after those below it. As delta-spark does, a vacuum removes them.
+pub(crate) async fn empty_directories(store: &Store, columns: &[String], before_ms: i64) -> Result<Vec<String>> {
+    let mut empty = store.empty_directories("", before_ms).await?;
+    empty.retain(|dir| !paths::is_hidden(dir, columns));
+    Ok(empty)
+}
+
 /// Files that the log removed before a time.
 pub(crate) struct Expired {
     /// Those of the files that still exist.

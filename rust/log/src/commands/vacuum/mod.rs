@@ -22,7 +22,7 @@ use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
 use crate::write::request::CommitRequest;
 use crate::{Snapshot, now_ms};
-use candidates::{Expired, Listing, listed, read_note, write_note};
+use candidates::{Expired, Listing, empty_directories, listed, read_note, write_note};
 use retained::RetainedFiles;
 use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
@@ -77,6 +77,8 @@ pub struct Vacuumed {
     pub directories: usize,
     /// The version of the commit that records the end; absent if nothing was deleted.
     pub version: Option<u64>,
+    /// Keys of the directories that had no file before, if the directory was listed.
+    pub empty_directories: Vec<String>,
 }
 
 /// The same for users: counts, and the keys if they are wanted.
@@ -92,6 +94,8 @@ pub struct VacuumResult {
     pub version: Option<u64>,
     /// Keys of the files below the table's root, if they are wanted.
     pub paths: Vec<String>,
+    /// Keys of the directories that had no file before, if they are wanted.
+    pub empty_directories: Vec<String>,
 }
 
 impl Vacuumed {
@@ -103,6 +107,7 @@ impl Vacuumed {
             directories: self.directories,
             version: self.version,
             paths: if keys { self.files } else { Vec::new() },
+            empty_directories: if keys { self.empty_directories } else { Vec::new() },
         }
     }
 }
@@ -178,6 +183,7 @@ async fn run(
         retained.version(&Snapshot::open(store, Some(*version)).await?).await?;
     }
     let columns = partition_names(&base);
+    let lists = listing.is_some();
     let (objects, looked_until) = match (inventory, listing) {
         (Some(_), _) if request.lite => {
             return Err(Error::invalid_argument(
@@ -199,7 +205,17 @@ async fn run(
     garbage
         .collect(objects, &columns, &mut retained, written_before, tell)
         .await?;
-    if request.dry_run || (garbage.files.is_empty() && request.commits != VacuumCommits::Always) {
+    if lists {
+        garbage.empty_directories = empty_directories(store, &columns, cutoff_ms).await?;
+    }
+    if request.dry_run {
+        return Ok(garbage.vacuumed(None));
+    }
+    // Those that deletions leave empty are removed by the next vacuum, unless they are used again.
+    if let Err(e) = store.remove_directories(&garbage.empty_directories).await {
+        warn!(error = %e, "empty directories can't be removed");
+    }
+    if garbage.files.is_empty() && request.commits != VacuumCommits::Always {
         return Ok(garbage.vacuumed(None));
     }
     let version = if request.commits == VacuumCommits::Never {
@@ -270,11 +286,12 @@ pub(crate) fn partition_names(base: &Snapshot) -> Vec<String> {
     logical.chain(physical).map(str::to_owned).collect()
 }
 
-/// Files to delete.
+/// Files to delete, and directories to remove.
 #[derive(Default)]
 struct Garbage {
     files: Vec<Doomed>,
     deleted: usize,
+    empty_directories: Vec<String>,
 }
 
 /// The needed facts of a file to delete.
@@ -324,6 +341,7 @@ impl Garbage {
             directories: self.directories(),
             files: self.files.into_iter().map(|f| f.key).collect(),
             version,
+            empty_directories: self.empty_directories,
         }
     }
 
