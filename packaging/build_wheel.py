@@ -1,5 +1,5 @@
 """Builds the wheel from the source distribution with the profile `wheel`, and packs it again,
-smaller and without paths of this machine. `make wheel` runs it; docs/adr/0070-wheels.md says why.
+smaller and without paths of this machine. `make wheel` runs it; docs/adr/0069-wheels.md says why.
 """
 
 from __future__ import annotations

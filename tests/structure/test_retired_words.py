@@ -147,7 +147,7 @@ def test_retired_file_names_stay_retired_in_tests_and_benches() -> None:
 
 def test_locals_and_parameters_are_nouns() -> None:
     texts = repo.sources("python/deltaplane/", ".py")
-    for room in ("tests/", "benches/", "docs/", "examples/"):
+    for room in ("tests/", "benches/", "docs/", "examples/", "packaging/"):
         texts |= repo.sources(room, ".py")
     errors = local_problems(texts, listed()["local"])
     assert not errors, "\n".join(errors)
