@@ -148,13 +148,51 @@ def test_group_writers(lake: Lake) -> None:
     assert ids(lake.open("t")) == [0, 1, 2, 3, 4]
 
 
-def test_clones(lake: Lake, tmp_path: Path) -> None:
-    lake.write("t", rows(1, 2))
+def test_a_replaced_table_stays_managed(lake: Lake) -> None:
+    lake.write("t", rows(1))
+    before = lake.open("t").metadata().configuration
+    deltaplane.sql(f"CREATE OR REPLACE TABLE {SCHEMA}.t AS SELECT 2 AS id", catalog=lake.catalog)
     table = lake.open("t")
-    with pytest.raises(UnsupportedFeatureError, match="clone to a path"):
-        table.clone(lake.location("copy"), storage_options=lake.options)
-    with pytest.raises(UnsupportedFeatureError, match="copy the rows"):
-        table.clone(str(tmp_path / "plain"))
+    after = table.metadata().configuration
+    assert (ids(table), after["io.unitycatalog.tableId"]) == ([2], before["io.unitycatalog.tableId"])
+    assert set(table.protocol().writer_features or ()) >= NEEDED
+    lake.write("t", pa.table({"id": pa.array([3], pa.int32())}))
+    assert ids(lake.open("t")) == [2, 3]
+
+
+@pytest.mark.parametrize("shallow", [True, False])
+def test_clones(shallow: bool, lake: Lake, tmp_path: Path) -> None:
+    lake.write("t", rows(1, 2))
+    table, plain = lake.open("t"), str(tmp_path / "plain")
+    table.clone(plain, shallow)
+    copy = DeltaTable(plain, storage_options={"allow_external_files": str(lake.folder("t"))})
+    assert ids(copy) == [1, 2]
+    # The clone is a table of its own, whose commits its store decides.
+    assert "catalogManaged" not in (copy.protocol().writer_features or ())
+    assert "io.unitycatalog.tableId" not in copy.metadata().configuration
+    deltaplane.write_deltalake(copy, rows(3), mode="append")
+    assert ids(copy) == [1, 2, 3]
+
+    table.clone(lake.location("copy"), shallow, storage_options=lake.options)
+    managed = lake.open("copy")
+    assert (ids(managed), managed.version()) == ([1, 2], 0)
+    assert set(managed.protocol().writer_features or ()) >= NEEDED
+    own_id = managed.metadata().configuration["io.unitycatalog.tableId"]
+    assert own_id == lake.catalog.info(f"{SCHEMA}.copy")["id"] != lake.catalog.info(f"{SCHEMA}.t")["id"]
+    lake.write("copy", rows(4))
+    assert (ids(lake.open("copy")), ids(lake.open("t"))) == ([1, 2, 4], [1, 2])
+    # From a plain table to a managed one, which keeps its identity where it is replaced.
+    ordinary = DeltaTable.create(str(tmp_path / "ordinary"), rows(7).schema)
+    deltaplane.write_deltalake(ordinary, rows(7), mode="append")
+    ordinary.clone(lake.location("copy"), shallow, replace=True, storage_options=lake.options)
+    assert ids(lake.open("copy")) == [7]
+    # From a clone of a managed table to a managed one.
+    copy.clone(lake.location("copy"), shallow, replace=True, storage_options=lake.options)
+    managed = lake.open("copy")
+    assert (ids(managed), managed.metadata().configuration["io.unitycatalog.tableId"]) == ([1, 2, 3], own_id)
+    assert set(managed.protocol().writer_features or ()) >= NEEDED
+    with pytest.raises(TableAlreadyExistsError):
+        table.clone(lake.location("copy"), shallow, storage_options=lake.options)
 
 
 def test_the_path_alone_is_refused(lake: Lake) -> None:

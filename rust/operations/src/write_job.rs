@@ -278,6 +278,14 @@ impl WriteJob {
         }
     }
 
+    /// The location of the table's files.
+    ///
+    /// # Errors
+    /// A job that was skipped has no plan.
+    pub fn location(&self) -> Result<String> {
+        self.planned().map(|planned| planned.location().to_owned())
+    }
+
     /// The table's protocol before and after the commit.
     pub fn protocols(&self) -> Result<(Protocol, Protocol)> {
         Ok(self.planned()?.protocols())

@@ -118,17 +118,14 @@ pub(crate) fn clone_table(
     snapshot: &Snapshot,
     target: &str,
     options: Options,
-    request: Record<CloneRequest>,
+    mut request: Record<CloneRequest>,
     progress: Function,
     copies: Function,
     parquet: Option<ParquetSource>,
 ) -> PyResult<Record<Cloned>> {
     run_with_progress(progress, |tell| {
         let (target, required) = store_to_create(target, options)?;
-        if !required.is_empty() {
-            let why = "a clone can't be a catalog's managed table: clone to a path and register it";
-            return Err(Error::unsupported_feature(why));
-        }
+        request.0.properties.extend(required);
         let files = parquet.map(|(location, options, name)| store(&location, options).map(|store| (store, name)));
         let files = files.transpose()?;
         let source = CloneSource {

@@ -77,6 +77,9 @@ impl WriteJob {
     fn skip(&self) -> Option<&'static str>;
 
     #[getter]
+    fn location(&self) -> Result<String>;
+
+    #[getter]
     fn protocols(&self) -> Result<Record<Protocols>> {
         self.0.protocols().map(|pair| Record(pair.into()))
     }

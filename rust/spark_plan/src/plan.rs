@@ -173,6 +173,7 @@ pub async fn plan(
     counts_rows: bool,
 ) -> Result<Planned> {
     let (condition, understood) = condition(snapshot.state(), filters, zone)?;
+    snapshot.note_read(condition.as_ref().map(|c| &c.pruner));
     let pruner = match condition {
         None => None,
         Some(Condition {
@@ -195,7 +196,8 @@ pub async fn of_adds(
     zone: &str,
     files: Files,
 ) -> Result<Planned> {
-    let (_, understood) = pruner(snapshot.state(), filters, zone)?;
+    let (pruner, understood) = pruner(snapshot.state(), filters, zone)?;
+    snapshot.note_read(pruner.as_ref());
     let adds = adds_to_batch(adds)?;
     grouped(snapshot, stream::iter([Ok(adds)]), understood, files, false).await
 }

@@ -9,7 +9,8 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DeletionVector, Protocol, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::deletion_vectors::Place;
-use deltaplane_protocol::features::{cloned, needs_domains};
+use deltaplane_protocol::features::catalog_managed::{self, Authority};
+use deltaplane_protocol::features::{Directives, cloned, needs_domains};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, handle};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::committer::authority;
 use crate::environment::new_id;
 use crate::progress::Tell;
 use crate::transaction::dry_run::dry_run;
@@ -145,10 +147,19 @@ async fn run(
     }
     let (state, now) = (source.state(), now_ms());
     let replaced = base.as_ref().map(Snapshot::state);
+    let (mut properties, mut asked) = (request.properties.clone(), Directives::default());
+    let authority = authority(target);
+    if authority == Authority::Catalog {
+        asked = Directives::take(&mut properties)?;
+        catalog_managed::ask(&mut asked, &mut properties);
+        if let Some(replaced) = replaced {
+            catalog_managed::retain(&replaced.metadata().configuration, &mut properties);
+        }
+    }
     let metadata = cloned::metadata(
         state.metadata(),
         replaced.map(|r| r.metadata()),
-        &request.properties,
+        &properties,
         new_id().to_string(),
         now,
     )?;
@@ -162,7 +173,14 @@ async fn run(
         },
         None => state.protocol().clone(),
     };
-    let protocol = cloned::protocol(&needed, replaced.map(|r| r.protocol()), &metadata, state.schema())?;
+    let protocol = cloned::protocol(
+        &needed,
+        replaced.map(|r| r.protocol()),
+        &metadata,
+        state.schema(),
+        asked,
+    )?;
+    authority.check_commit(&protocol)?;
     let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
     if as_before && files.new.is_empty() && files.gone.is_empty() {
         let metrics = files.metrics((0, 0));

@@ -444,6 +444,9 @@ async fn existing_table(
         Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
         _ => (base.state().metadata().clone(), request.commit.no_directives()),
     };
+    if authority(store) == Authority::Catalog {
+        catalog_managed::retain(&base.state().metadata().configuration, &mut after.configuration);
+    }
     let mapping = Mapping::of(&after.configuration)?;
     let (schema, partition_columns) = new_schema(&base, incoming, &request, mapping)?;
     let names_seed = request.names_seed.as_deref();
@@ -645,6 +648,11 @@ fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], af
 }
 
 impl PlannedWrite {
+    /// The location of the table's files.
+    pub fn location(&self) -> &str {
+        self.store.location().as_str()
+    }
+
     /// Refuses Bloom filters that the files can't have, before any row is read.
     fn check_bloom_filters(&self) -> Result<()> {
         let choices = &self.request.files.bloom_filters;

@@ -5,9 +5,23 @@
 use std::collections::BTreeMap;
 
 use super::attempt::Attempt;
-use super::{Directives, Kind, TableFeature, in_commit_timestamp, supported, unsupported};
+use super::{
+    Directives, Kind, TableFeature, deletion_vectors, in_commit_timestamp, supported, unsupported, v2_checkpoint,
+};
 use crate::actions::Protocol;
 use crate::{Error, Result};
+
+/// The property with the table's id in Unity Catalog.
+const TABLE_ID: &str = "io.unitycatalog.tableId";
+/// The properties that Unity Catalog requires of managed tables.
+const REQUIRED: [&str; 6] = [
+    TABLE_ID,
+    in_commit_timestamp::ENABLED,
+    deletion_vectors::PROPERTY,
+    v2_checkpoint::POLICY,
+    "delta.checkpoint.writeStatsAsJson",
+    "delta.checkpoint.writeStatsAsStruct",
+];
 
 /// What decides the commits of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +85,14 @@ pub fn ask(asked: &mut Directives, configuration: &mut BTreeMap<String, String>)
         .or_insert_with(|| "true".to_owned());
 }
 
+/// Retains the properties that the table's catalog requires, where the table is replaced by a
+/// definition that doesn't name them.
+pub fn retain(before: &BTreeMap<String, String>, after: &mut BTreeMap<String, String>) {
+    for (key, value) in REQUIRED.iter().filter_map(|key| before.get_key_value(*key)) {
+        after.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
 fn check_actions(attempt: &mut Attempt<'_>) -> Result<()> {
     if !attempt.supports(FEATURE.name) {
         return Ok(());
@@ -99,6 +121,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     requires: &["inCommitTimestamp", "vacuumProtocolCheck"],
     may_appear: true,
     needs_catalog: true,
+    log_properties: &[TABLE_ID],
     check_actions,
     ..TableFeature::new("catalogManaged", Kind::ReaderWriter)
 };

@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(clone.configuration.keys().collect::<Vec<_>>(), [ENABLED]);
         assert_eq!(cloned::domains(&[domain("x")], &[]).unwrap(), [domain("x")]);
         let clash = on(&["delta.dummyClash"], |v| {
-            cloned::protocol(&supporting(), None, v.metadata, v.schema)
+            cloned::protocol(&supporting(), None, v.metadata, v.schema, Directives::default())
         });
         assert!(message(clash).contains("the dummy clashes"));
         let back = with(fields(), &[(SINCE, "3")], |now| {

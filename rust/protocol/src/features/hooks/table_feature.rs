@@ -78,7 +78,7 @@ pub struct TableFeature {
     pub(in crate::features) file_form: fn(&Protocol, View<'_>, &mut FileForm),
     /// The rules for rows that it adds.
     pub(in crate::features) row_rules: fn(View<'_>, &mut RowRules) -> Result<()>,
-    /// Properties about versions of one log, which a clone's log doesn't have.
+    /// Properties about one log, such as its versions, that a clone's log doesn't have.
     pub(in crate::features) log_properties: &'static [&'static str],
     /// Properties that stay with a table that is replaced as a whole.
     pub(in crate::features) lasting_properties: &'static [&'static str],

@@ -10,7 +10,8 @@ use crate::schema::StructType;
 use crate::{Error, Result};
 
 /// The metadata: properties are the source's with some of the caller's, the id that of the table
-/// which is replaced, or `id`. As in delta-spark, the description isn't copied.
+/// which is replaced, or `id`. As in delta-spark, the description isn't copied. What a catalog gave
+/// the source isn't either.
 pub fn metadata(
     source: &Metadata,
     replaced: Option<&Metadata>,
@@ -32,8 +33,8 @@ pub fn metadata(
     Ok(metadata)
 }
 
-/// The protocol: what the source needs, what the properties ask for and what the table had that is
-/// replaced.
+/// The protocol: what the source needs except of its catalog, what the properties and `asked` ask
+/// for, and what the table had that is replaced.
 ///
 /// # Errors
 /// `UnsupportedFeature` for a table that this build can't write.
@@ -42,16 +43,28 @@ pub fn protocol(
     replaced: Option<&Protocol>,
     metadata: &Metadata,
     schema: &StructType,
+    mut asked: Directives,
 ) -> Result<Protocol> {
     let view = View { metadata, schema };
-    let asked = Directives {
-        features: replaced.map(supported).unwrap_or_default(),
-        ..Directives::default()
-    };
-    let protocol = protocol_with(Some(source), view, &asked)?;
+    asked.features.extend(replaced.map(supported).unwrap_or_default());
+    let protocol = protocol_with(Some(&without_catalog(source)), view, &asked)?;
     check_write(&protocol, view)?;
     all().try_for_each(|f| (f.check_change)(None, view))?;
     Ok(protocol)
+}
+
+/// A protocol without the features by which a catalog decides about the table.
+fn without_catalog(protocol: &Protocol) -> Protocol {
+    let own = |names: &Option<Vec<String>>| {
+        let mut names = names.clone()?;
+        names.retain(|name| !all().any(|f| f.needs_catalog && f.name == name));
+        Some(names)
+    };
+    Protocol {
+        reader_features: own(&protocol.reader_features),
+        writer_features: own(&protocol.writer_features),
+        ..protocol.clone()
+    }
 }
 
 /// The domains to set, as their features decide from those of the source and of the table that is
