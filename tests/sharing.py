@@ -20,6 +20,7 @@ _PLACES = {
     "tests/interop/": "delta_spark",
     # A metastore and a session with it, in processes of their own, which one worker starts.
     "tests/catalog/hive/": "delta_spark",
+    "tests/catalog/spark/": "spark",
     "tests/benches/test_measures.py": "spark",
     "tests/crash/test_stream_steps.py": "spark",
     # These need Spark alone. The worker that has delta-spark's process has time left for a second

@@ -22,15 +22,19 @@ from deltaplane.io.own_identity import found_for
 from deltaplane.io.storage_options import storage_options_text
 
 __all__ = [
+    "CATALOG_SCHEME",
     "Carried",
     "Source",
     "advice",
     "carried_everywhere",
     "carried_for",
+    "files_options",
     "in_session",
+    "in_transaction",
     "merged",
     "of_session",
     "overriding",
+    "transaction_of_thread",
     "use",
     "user_metadata",
 ]
@@ -39,6 +43,11 @@ __all__ = [
 VARIABLE = "DELTAPLANE_STORAGE_OPTIONS"
 # The setting of a session with the text that each of its commits records in the history.
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+# What a table's name in a catalog begins with, where a location is expected.
+CATALOG_SCHEME = "uc://"
+# The storage option with the id of a transaction over tables of a catalog.
+_TRANSACTION = "catalog_transaction"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +62,12 @@ class Source(Protocol):
     def options(self) -> Mapping[str, str]:
         """The session's storage options, for all stores."""
 
+    def catalogs(self) -> Mapping[str, Mapping[str, str]]:
+        """The storage options of tables in the session's catalogs, by the catalog's name."""
+
+    def transaction(self) -> str | None:
+        """The id of the session's open transaction over tables of a catalog."""
+
     def provider(self, location: str, java_class: str) -> str:
         """The name of a credential provider that asks a class of the JVM."""
 
@@ -64,15 +79,24 @@ _received: Carried | None = None
 # The session of one call, and options of one call, such as a statement's.
 _session: ContextVar[Any] = ContextVar("deltaplane_session", default=None)
 _call: ContextVar[Mapping[str, str] | None] = ContextVar("deltaplane_call_options", default=None)
+# The id of the transaction over tables of a catalog in whose block this thread is.
+_transaction: ContextVar[str | None] = ContextVar("deltaplane_transaction", default=None)
 
 
 class Carried:
     """What a task needs to open a job's stores; travels to it in the pickled function."""
 
-    def __init__(self, settings: Mapping[str, str], options: Mapping[str, str], handed: Mapping[str, Handed]) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        options: Mapping[str, str],
+        handed: Mapping[str, Handed],
+        catalogs: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         self._settings = dict(settings)
         self._options = dict(options)
         self._handed = dict(handed)
+        self._catalogs = {name: dict(of_name) for name, of_name in (catalogs or {}).items()}
 
     def __repr__(self) -> str:
         return f"Carried({len(self._settings)} settings, {len(self._options)} options, {len(self._handed)} credentials)"
@@ -92,6 +116,14 @@ class Carried:
     def options(self) -> Mapping[str, str]:
         """The session's storage options."""
         return self._options
+
+    def catalogs(self) -> Mapping[str, Mapping[str, str]]:
+        """The storage options of tables in the session's catalogs."""
+        return self._catalogs
+
+    def transaction(self) -> str | None:
+        """None: the driver has the transaction, and a task only reads and writes files."""
+        return None
 
     def provider(self, location: str, java_class: str) -> str:
         """The name of the provider that the driver asked."""
@@ -167,6 +199,8 @@ def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
     for layer in layers:
         own |= beside({key: value for key, value in layer.items() if not is_hadoops(key)}, own)
         theirs = {**{key: value for key, value in layer.items() if is_hadoops(key)}, **theirs}
+    if location.startswith(CATALOG_SCHEME):
+        return _of_name(location, own, held)
     store = store_of(location)
     if store is None:
         return own
@@ -179,6 +213,44 @@ def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
     if not has_credentials(own):
         own |= beside(found_for(store.kind, os.environ), own)
     return own
+
+
+def _of_name(location: str, own: dict[str, str], held: Source | None) -> dict[str, str]:
+    """The options of a table's name in a catalog, with the session's for that catalog unless the
+    call names one; and with the open transaction."""
+    if "catalog" not in own and held is not None:
+        name = location.removeprefix(CATALOG_SCHEME).partition(".")[0]
+        own |= beside(held.catalogs().get(name, {}), own)
+    open_transaction = _transaction.get()
+    if open_transaction is None and held is not None and _session.get() is not None:
+        # Not for calls without the session, whose options are those of the active one.
+        open_transaction = held.transaction()
+    if open_transaction is not None:
+        own.setdefault(_TRANSACTION, open_transaction)
+    return own
+
+
+def files_options(location: str, options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options for the files of a table in a catalog, where they are opened by their place
+    instead of the table's name: without what only its catalog needs."""
+    whole = merged(location, options or {})
+    return {key: value for key, value in whole.items() if not key.lower().startswith("catalog")}
+
+
+@contextmanager
+def in_transaction(identifier: str) -> Iterator[None]:
+    """Within the block, commands on tables in catalogs are part of a transaction, in this
+    thread."""
+    token = _transaction.set(identifier)
+    try:
+        yield
+    finally:
+        _transaction.reset(token)
+
+
+def transaction_of_thread() -> str | None:
+    """The id of the transaction in whose block this thread is; None outside of blocks."""
+    return _transaction.get()
 
 
 def carried_for(stores: Iterable[tuple[str, Mapping[str, str] | None]]) -> Carried | None:
@@ -209,7 +281,8 @@ def carried_everywhere(options: Mapping[str, str] | None = None) -> Carried | No
         settings |= {} if held is None or store is None else held.settings(store)
     call = {**(_call.get() or {}), **(options or {})}
     session = _together(call, {} if held is None else held.options(), _of_variable())
-    return Carried(settings, session, {}) if settings or session else None
+    catalogs = {} if held is None else held.catalogs()
+    return Carried(settings, session, {}, catalogs) if settings or session or catalogs else None
 
 
 def advice(location: str, message: str) -> str | None:

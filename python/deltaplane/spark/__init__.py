@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from deltaplane.spark.scan.plan import plan
     from deltaplane.spark.scan.read import create_or_replace_temp_view, read, read_changes
+    from deltaplane.spark.session_hooks.catalog_transactions import atomic_batch, transaction
     from deltaplane.spark.session_hooks.enable import configure_spark_with_delta_pip, disable, enable, sql
     from deltaplane.spark.stream.read import read_stream
     from deltaplane.spark.stream.write import foreach_batch, write_stream
@@ -40,6 +41,7 @@ __all__ = [
     "DeltaTableBuilder",
     "IdentityGenerator",
     "WriteResult",
+    "atomic_batch",
     "configure_spark_with_delta_pip",
     "create_or_replace_temp_view",
     "disable",
@@ -52,6 +54,7 @@ __all__ = [
     "register",
     "session",
     "sql",
+    "transaction",
     "write",
     "write_stream",
 ]
@@ -75,6 +78,8 @@ _LATER = {
     "session": "spark.datasource.session",
     "write": "spark.writing.frame_writer",
     "write_stream": "spark.stream.write",
+    "atomic_batch": "spark.session_hooks.catalog_transactions",
+    "transaction": "spark.session_hooks.catalog_transactions",
     "configure_spark_with_delta_pip": "spark.session_hooks.enable",
     "disable": "spark.session_hooks.enable",
     "enable": "spark.session_hooks.enable",

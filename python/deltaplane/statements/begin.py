@@ -16,7 +16,7 @@ from deltaplane.statements.common.table_transaction import TableTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STATEMENT", "Block"]
+__all__ = ["STATEMENT", "Block", "isolation_of"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _read(cursor: Grammar) -> Block:
         isolation, ends = "serializable", ("end",)
     else:
         cursor.expect("transaction")
-        isolation, ends = _isolation(cursor), ("commit", "rollback")
+        isolation, ends = isolation_of(cursor), ("commit", "rollback")
         cursor.take(";")
     commands = []
     while cursor.peek() not in ends:
@@ -73,7 +73,8 @@ def _read(cursor: Grammar) -> Block:
     return Block(tuple(commands), isolation, rolls_back=not cursor.take(ends[0]) and cursor.take(ends[-1]))
 
 
-def _isolation(cursor: Grammar) -> str:
+def isolation_of(cursor: Grammar) -> str:
+    """Parses ISOLATION LEVEL …; `serializable` without it."""
     if not cursor.take("isolation"):
         return "serializable"
     cursor.expect("level")

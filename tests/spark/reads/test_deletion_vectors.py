@@ -101,6 +101,7 @@ def test_a_scan_without_a_place_for_vectors_says_so(spark: SparkSession) -> None
     jvm = _internals.Jvm.of(spark)
     snapshot = _native.Snapshot.open(table("ref-dv-inline"))
     jobs = _replay.JobPlans(spark, None, math.inf)
-    index = _index.DeltaplaneFileIndex(spark, jvm, _index.LiveSnapshots(snapshot), jobs)
+    live = _index.LiveSnapshots(snapshot, lambda: snapshot, _native.RawStore.open(snapshot.location))
+    index = _index.DeltaplaneFileIndex(spark, jvm, live, jobs)
     with pytest.raises(exceptions.UnsupportedFeatureError, match="make it again"):
         index.size_bytes(snapshot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -291,3 +292,20 @@ def test_views_of_one_table_stand_for_it(enabled: SparkSession, database: str) -
     enabled.table(table).createOrReplaceTempView("sparks_v")
     enabled.sql("DELETE FROM sparks_v WHERE key = 3 OR value = 3")
     assert rows(enabled.table(table)) == [(8, 2)]
+
+
+def test_what_a_statement_reads_is_known_to_its_thread(enabled: SparkSession, path: str) -> None:
+    """Also in the main thread, whose calls PySpark answers in another one."""
+    from deltaplane.spark.delta_api.relations import reading
+
+    enabled.range(2).write.format("delta").save(path)
+    enabled.range(2).write.format("delta").mode("append").save(path)
+
+    def read() -> tuple[int, bool, bool]:
+        with reading(enabled, {path: 0}) as seen:
+            rows = enabled.sql(f"SELECT * FROM delta.`{path}`").count()
+        return rows, seen.reads(path), seen.reads(f"{path} other")
+
+    with ThreadPoolExecutor(1) as pool:
+        assert read() == pool.submit(read).result() == (2, True, False)
+    assert enabled.sql(f"SELECT * FROM delta.`{path}`").count() == 4

@@ -19,6 +19,7 @@ from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.jvm.internals import is_connect, is_on
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import FORMATS
+from deltaplane.spark.jvm.session_catalogs import is_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -371,7 +372,7 @@ def versioned_path(path: str, options: Mapping[str, str] | None = None) -> tuple
     (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))
     """
     match = _AT.fullmatch(path)
-    if match is None or _native.is_table(absolute_location(path), split_options(options)[0]):
+    if match is None or is_name(path) or _native.is_table(absolute_location(path), split_options(options)[0]):
         return path, None, None
     if match["version"] is not None:
         return match["path"], int(match["version"]), None

@@ -6,7 +6,7 @@ The JVM's rule (`java/Relations`) calls back during analysis, on the thread that
 
 from __future__ import annotations
 
-import threading
+import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from deltaplane.exceptions import DeltaError
+from deltaplane.io.session_options import in_session
 from deltaplane.spark.datasource.delta_options import versioned_path
 from deltaplane.spark.delta_api.reader import Reader, StreamReader
 from deltaplane.spark.delta_api.table_changes import called_changes
@@ -23,6 +24,7 @@ from deltaplane.spark.errors.refusals import refusal, sparks_refusal
 from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.names import shown_path
+from deltaplane.spark.jvm.thread_values import thread_value, with_thread_value
 from deltaplane.spark.scan.read import read
 
 if TYPE_CHECKING:
@@ -33,7 +35,9 @@ __all__ = ["Seen", "ask", "ask_no_more", "asks", "reading"]
 _Run = Callable[["SparkSession", str], "DataFrame | None"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_reading = threading.local()
+# What the thread's statement reads: a text of the thread that calls Spark names the record.
+_READING = "deltaplane.reading"
+_seen: dict[str, Seen] = {}
 
 
 class Seen:
@@ -49,16 +53,18 @@ class Seen:
 
 
 @contextmanager
-def reading(held: Mapping[str, int]) -> Iterator[Seen]:
+def reading(spark: Any, held: Mapping[str, int]) -> Iterator[Seen]:
     """Within the block, pins tables at some locations to a version, and records which tables Spark
     reads."""
-    before = getattr(_reading, "seen", None)
+    before = _seen.get(thread_value(spark, _READING) or "")
     seen = Seen({**(before.held if before is not None else {}), **held})
-    _reading.seen = seen
+    number = uuid.uuid4().hex
+    _seen[number] = seen
     try:
-        yield seen
+        with with_thread_value(spark, _READING, number):
+            yield seen
     finally:
-        _reading.seen = before
+        del _seen[number]
         if before is not None:
             before.locations |= seen.locations
 
@@ -103,7 +109,8 @@ class _Answers:
         known = self._session()
         spark = known if known is not None else SparkSession(session.sparkContext(), session)
         try:
-            return self._answer(spark, question)
+            with in_session(spark):
+                return self._answer(spark, question)
         except DeltaError as e:
             kind, location, *_ = question.split("\0")
             return refusal(e, "SELECT" if kind in ("statement", "changes") else f"SELECT * FROM delta.`{location}`")
@@ -132,7 +139,7 @@ class _Answers:
 
 
 def _rows(spark: SparkSession, location: str, version_text: str, options: Mapping[str, str]) -> Any:
-    seen: Seen | None = getattr(_reading, "seen", None)
+    seen = _seen.get(thread_value(spark, _READING) or "")
     path, version, moment = versioned_path(location, None)
     if seen is not None:
         place = absolute_location(path)

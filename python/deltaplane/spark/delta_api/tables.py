@@ -50,7 +50,8 @@ from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.jvm.internals import Jvm, is_connect, let_go_of_catalog
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.moments import moment
-from deltaplane.spark.jvm.names import location_of, path_of
+from deltaplane.spark.jvm.names import default_location, location_of, path_of
+from deltaplane.spark.jvm.session_catalogs import full_name, is_name
 from deltaplane.spark.scan.read import live_frame
 from deltaplane.write.convert import convert_to_deltalake
 
@@ -114,7 +115,7 @@ class DeltaTable:
             TableNotFoundError: the path contains no table.
         """
         location, options = absolute_location(path), dict(hadoopConf or {}) or None
-        if not _native.is_table(location, split_options(options)[0]):
+        if not deltaplane.DeltaTable.is_deltatable(location, split_options(options)[0]):
             raise TableNotFoundError("no Delta table is here: create one, or give another path", table=location)
         return cls(sparkSession, location, options)
 
@@ -410,13 +411,17 @@ class DeltaTable:
             for key, value in properties.items():
                 _check_type(key, str, f"All property keys including {key}", "a string")
                 _check_type(value, str, f"All property values including {value}", "a string")
-        location = absolute_location(target)
+        own = full_name(self._spark, target) if target.count(".") == 2 else None
+        location = absolute_location(target) if own is None else default_location(self._spark, own)
         what = Clone(shallow, replaces, properties or {})
         clone_by_tasks(self._spark, source, location, what, source.storage_options)
         options = self._options
         if shallow:
             # The clone refers to files of this table, which the user who clones it trusts.
-            options = {**(options or {}), _EXTERNAL: self._location}
+            options = {
+                **(options or {}),
+                _EXTERNAL: source._snapshot.location if is_name(self._location) else self._location,
+            }
         return DeltaTable(self._spark, location, options)
 
     def _of_client(self, dry_run: bool) -> ClientTable:

@@ -10,7 +10,13 @@ from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, _native
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.exceptions import (
+    DeltaError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
 from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
 from deltaplane.spark.datasource.delta_options import (
@@ -52,13 +58,14 @@ from deltaplane.spark.jvm.names import (
     register_name,
 )
 from deltaplane.spark.jvm.schema import delta_schema_json
+from deltaplane.spark.jvm.session_catalogs import full_name, open_transaction
 from deltaplane.spark.stream.write import write_stream
 from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["StreamWriter", "Writer"]
 
@@ -154,6 +161,8 @@ class Writer(Options, DataFrameWriter):
         otherwise Spark has run it, or there was nothing to do. As in delta-spark, an overwrite may
         change a table's format, but an append may not."""
         spark, mode = self._frame.sparkSession, (self._how or "error").lower()
+        if full_name(spark, name) is not None and self._format is None:
+            return True
         if not self._is_ours():
             holds_ours = known is not None and self._format is not None
             if holds_ours and mode == "append":
@@ -164,6 +173,7 @@ class Writer(Options, DataFrameWriter):
                 )
             if known is not None and self._format is None:
                 return True
+            _check_other_format(spark, name, self._format)
             if holds_ours and mode == "overwrite":
                 drop_held(spark, name, self._frame.inputFiles())
             super().saveAsTable(name)
@@ -261,7 +271,7 @@ class Writer(Options, DataFrameWriter):
         optional = configuration
         configuration = {**default_properties(spark), **optional}
         matters = optional or (configuration and columns == "overwrite")
-        there = bool(matters) and _native.is_table(location, store)
+        there = bool(matters) and DeltaTable.is_deltatable(location, store)
         if optional and there:
             self._check_ignored(optional, how, saves=partitions_given, named=named)
         if optional and (how == "overwrite" or not there):
@@ -413,7 +423,13 @@ class StreamWriter(Options, DataStreamWriter):
         self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         spark = self._frame.sparkSession
         known = located(spark, tableName)
-        if not self._is_ours() and known is None:
+        own = full_name(spark, tableName)
+        if own is not None and open_transaction(spark) is not None:
+            raise UnsupportedFeatureError(
+                f"a stream to {own} can't start within a transaction, whose end it would outlive: COMMIT or ROLLBACK first"
+            )
+        if not self._is_ours() and known is None and (own is None or self._format is not None):
+            _check_other_format(spark, tableName, self._format)
             return super().toTable(tableName)
         self._check_format(tableName, known)
         path = self._options.get("path")
@@ -437,7 +453,8 @@ class StreamWriter(Options, DataStreamWriter):
 
     def _check_format(self, name: str, known: str | None) -> None:
         """Refuses to write a stream in one format to a table of another format."""
-        held = None if known is not None else held_entry(self._frame.sparkSession, name)
+        spark = self._frame.sparkSession
+        held = None if known is not None or full_name(spark, name) is not None else held_entry(spark, name)
         has = "delta" if known is not None else None if held is None or held[0].lower() in FORMATS else held[0]
         says = "delta" if self._is_ours() else self._format
         if has is not None and says not in (has, None):
@@ -493,6 +510,20 @@ class StreamWriter(Options, DataStreamWriter):
         """The session's directory for the checkpoints of queries."""
         root = self._frame.sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
         return None if root is None else f"{root.rstrip('/')}/{self._name or uuid.uuid4()}"
+
+
+def _check_other_format(spark: SparkSession, name: str, format: str | None) -> None:
+    """Refuses to create a table of another format in one of the session's other catalogs.
+
+    Raises:
+        UnsupportedFeatureError: such a name.
+    """
+    own = full_name(spark, name)
+    if own is not None:
+        raise UnsupportedFeatureError(
+            f"{own}: the tables of this catalog are Delta tables, and the writer says {format}: leave the format out, or write "
+            "to spark_catalog"
+        )
 
 
 def _of_files(own: Mapping[str, str]) -> dict[str, Any]:

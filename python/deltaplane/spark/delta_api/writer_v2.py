@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrameWriterV2
 
-from deltaplane import _native
+from deltaplane import DeltaTable
 from deltaplane.exceptions import (
     InvalidArgumentError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedExpressionError,
+    UnsupportedFeatureError,
 )
 from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
@@ -43,6 +44,7 @@ from deltaplane.spark.jvm.names import (
     register_name,
 )
 from deltaplane.spark.jvm.schema import delta_schema_json
+from deltaplane.spark.jvm.session_catalogs import full_name
 from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
@@ -160,9 +162,15 @@ class WriterV2(DataFrameWriterV2):
     # --- within ---------------------------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
+        own = full_name(self._frame.sparkSession, self._name)
         if self._provider is not None:
+            if own is not None and self._provider not in FORMATS:
+                raise UnsupportedFeatureError(
+                    f"{own}: the tables of this catalog are Delta tables, and the writer says {self._provider}: leave using "
+                    "out, or write to spark_catalog"
+                )
             return self._provider in FORMATS
-        return self._known() is not None
+        return own is not None or self._known() is not None
 
     def _is_written_here(self) -> bool:
         """Whether the rows go to a Delta table; an existing table's format takes precedence over
@@ -176,7 +184,7 @@ class WriterV2(DataFrameWriterV2):
 
     def _there(self) -> str:
         location = self._known()
-        if location is None or not _native.is_table(location, self._store()):
+        if location is None or not DeltaTable.is_deltatable(location, self._store()):
             raise TableNotFoundError(
                 f"there is no Delta table `{self._name}` to write to: create() makes one", table=location
             )
@@ -185,7 +193,7 @@ class WriterV2(DataFrameWriterV2):
     def _make(self, statement: str) -> None:
         check_free(self._frame.sparkSession, self._name, replaces=statement != "CREATE TABLE")
         location = self._known()
-        there = location is not None and _native.is_table(location, self._store())
+        there = location is not None and DeltaTable.is_deltatable(location, self._store())
         if there and statement == "CREATE TABLE":
             raise TableAlreadyExistsError("a table is here already: append, or createOrReplace", table=location)
         if statement == "REPLACE TABLE" and not there:
@@ -205,7 +213,7 @@ class WriterV2(DataFrameWriterV2):
         place = location or stated or default_location(spark, self._name)
         if location is None:
             check_unused(absolute_location(place), self._store(), even_tables=statement == "CREATE TABLE")
-            there = _native.is_table(absolute_location(place), self._store())
+            there = DeltaTable.is_deltatable(absolute_location(place), self._store())
         self._write(place, "overwrite" if there else "error", makes=statement)
         if path_of(self._name) is None:
             register_name(spark, self._name, place, self._store(), managed=location is None and stated is None)

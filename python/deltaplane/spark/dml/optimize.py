@@ -20,13 +20,14 @@ from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark.datasource.delta_options import tells_of_vacuum
 from deltaplane.spark.dml.rewriting import SparkTarget
-from deltaplane.spark.execution.carried import with_access
+from deltaplane.spark.execution.carried import files_place, with_access
 from deltaplane.spark.execution.clones import note_clone, with_sources
 from deltaplane.spark.execution.jobs import run_tasks
 from deltaplane.spark.execution.workers import remedy
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.session_catalogs import check_in_transaction, is_name
 from deltaplane.write.convert import AdoptedFile, Conversion, Files, FilesHere, WouldConvert
 from deltaplane.write.refresh import refresh_after_commit
 
@@ -76,8 +77,8 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
     Spark. On Spark Connect it runs without tasks."""
     if _internals.is_connect(target.spark):
         return optimize(target, what, settings)
-    options = with_sources(target.location, split_options(target.options)[0])
-    location, spark = target.location, target.spark
+    spark, known = target.spark, with_sources(target.location, split_options(target.options)[0])
+    location, options = files_place(target.location, known, target.snapshot.location)
 
     def moved(job: _native.Layout, memory: int) -> Iterator[int]:
         spec = job.task_spec
@@ -196,6 +197,7 @@ def clone_by_tasks(
     location, store_options = absolute_location(table.location), table.storage_options
     # A worker may have another working directory.
     target = absolute_location(target)
+    check_in_transaction(spark, target)
     least = _setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
 
     def copies(files: list[tuple[str, str]]) -> list[int] | None:
@@ -203,18 +205,22 @@ def clone_by_tasks(
         if (
             _internals.is_connect(spark)
             or len(files) < least
+            # Tasks don't know the place of a new table in a catalog.
+            or is_name(target)
             or any(place.startswith("memory:") for place in (location, target))
         ):
             return None
         tasks = max(1, min(len(files), 4 * spark.sparkContext.defaultParallelism))
         requests = [json.dumps(files[first::tasks]) for first in range(tasks)]
 
+        source, source_options = files_place(location, store_options, snapshot.location)
+
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import copy
 
-            yield from copy(location, store_options, target, options, batches)
+            yield from copy(source, source_options, target, options, batches)
 
-        stores = (location, store_options), (target, options)
+        stores = (source, source_options), (target, options)
         outcomes, missing = run_tasks(_spread(spark, requests), task, *stores)
         for message in missing[:1]:
             raise FileMissingError(message, table=location)
@@ -223,7 +229,7 @@ def clone_by_tasks(
     snapshot = _native.Snapshot.open(location, store_options, table.version())
     metrics = clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
     if what.shallow and not what.dry_run:
-        note_clone(target, location, store_options)
+        note_clone(target, snapshot.location if is_name(location) else location, store_options)
     return metrics
 
 
@@ -246,8 +252,11 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
         InvalidArgumentError: the session's setting isn't a number.
     """
     location, options = absolute_location(table.location), table.storage_options
+    check_in_transaction(spark, location)
+    snapshot = _native.Snapshot.open(location, options)
+    place, files_access = files_place(location, options, snapshot.location)
     if inventory is None and what.full:
-        inventory = files_by_tasks(spark, location, options)
+        inventory = files_by_tasks(spark, place, files_access)
     least = _setting(spark, _DISTRIBUTED_DELETE, _MANY)
 
     def deletes(keys: list[str]) -> bool:
@@ -258,12 +267,11 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import delete
 
-            yield from delete(location, options, batches)
+            yield from delete(place, files_access, batches)
 
-        run_tasks(_spread(spark, requests), task, (location, options))
+        run_tasks(_spread(spark, requests), task, (place, files_access))
         return True
 
-    snapshot = _native.Snapshot.open(location, options)
     what = replace(what, commits=tells_of_vacuum(spark, location))
     result = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
     if result.version is not None:

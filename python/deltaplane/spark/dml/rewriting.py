@@ -22,6 +22,7 @@ from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.clones import with_sources
 from deltaplane.spark.execution.jobs import run_tasks
 from deltaplane.spark.execution.recache import recache
@@ -33,6 +34,7 @@ from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.location import split_options
 from deltaplane.spark.jvm.places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.jvm.session_catalogs import check_in_transaction
 from deltaplane.spark.scan.read import jvm_of_commands, read_with_places
 
 if TYPE_CHECKING:
@@ -80,6 +82,9 @@ class SparkTarget(Target):
     like: DataFrame | None = None
     qualifiers: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        check_in_transaction(self.spark, self.location)
+
     @property
     def jvm(self) -> Jvm:
         """The session's internals."""
@@ -91,7 +96,7 @@ class SparkTarget(Target):
 
     def frame(self, stored_ids: str | None = None) -> DataFrame:
         """The table's rows with their positions."""
-        frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
+        frame = read_with_places(self.spark, self.location, self.snapshot, self.options, Places(stored_ids))
         if self.like is not None:
             frame = self.jvm.with_columns_of(frame, self.like)
         if self.qualifiers:
@@ -236,7 +241,8 @@ class Work:
 
     def __init__(self, job: Rewriting, target: SparkTarget) -> None:
         self._job, self._target = job, target
-        self._options = with_sources(target.location, split_options(target.options)[0])
+        self._place, options = files_place(target.location, split_options(target.options)[0], target.snapshot.location)
+        self._options = with_sources(target.location, options)
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
         self.stored_ids: str | None = self._task_spec.ids.id if self._task_spec.ids else None
         self.schema = relaxed(self._spec.schema)
@@ -265,7 +271,7 @@ class Work:
             return {}
         self._located = native.located(files)
         records = always_recorded or not all(marked for *_, marked in self._located)
-        location, options, spec, deleting = self._target.location, self._options, self._task_spec, list(deletes)
+        location, options, spec, deleting = self._place, self._options, self._task_spec, list(deletes)
         named = [(uri, None, None, add) for uri, _, add, _, _ in self._located]
         adds = spark.createDataFrame(named, "file string, row long, act int, add binary")
         places = rows.select(F.col(FILE), F.col(ROW), F.col(ACT).cast("int"), F.lit(None).cast("binary"))
@@ -416,7 +422,7 @@ class Work:
         names = [name for name in rows.columns if name != _BROKEN]
         rows = rebalanced(rows, self._spec.partition_columns)
         rows = rows.select(*map(quoted, names), _BROKEN).toDF(*[f"c{i}" for i in range(len(names) + 1)])
-        location, options, spec = self._target.location, self._options, self._task_spec
+        location, options, spec = self._place, self._options, self._task_spec
         first, shown = self._tasks if inserts else None, [*names, ""]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

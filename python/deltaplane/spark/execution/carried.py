@@ -5,14 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from deltaplane.io.session_options import carried_for
+from deltaplane.io.session_options import carried_for, files_options
+from deltaplane.spark.jvm.session_catalogs import is_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-__all__ = ["with_access"]
+__all__ = ["files_place", "with_access"]
+
+
+def files_place(location: str, options: Mapping[str, str] | None, place: str) -> tuple[str, dict[str, str] | None]:
+    """Where tasks open the files of a table, and with which options: a table of a catalog by the
+    place of its files, without the catalog and its token. Only the driver asks the catalog.
+
+    Args:
+        location, options: the table, as the driver opens it.
+        place: the location of its files.
+    """
+    if not is_name(location):
+        return location, None if options is None else dict(options)
+    return place, files_options(location, options) or None
 
 
 def with_access(task: Task, *stores: tuple[str, Mapping[str, str] | None]) -> Task:

@@ -24,6 +24,7 @@ __all__ = [
     "CATALOG",
     "DELTA_CATALOG",
     "SUPPORTED",
+    "UNITY_CATALOG",
     "Jvm",
     "NativeScanUnavailable",
     "arrow_schema",
@@ -83,6 +84,8 @@ _SCANS = {"FileSourceScanExec", "LocalTableScanExec", "RangeExec", "RDDScanExec"
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 # The setting for the session's own catalog, and the value from delta-spark's documentation.
 CATALOG, DELTA_CATALOG = "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# The class that Unity Catalog's documentation names in the settings of catalogs.
+UNITY_CATALOG = "io.unitycatalog.spark.UCSingleCatalog"
 # Further classes for streams.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
 _STREAM_OBJECTS = {
@@ -126,12 +129,15 @@ def delta_jar(spark: Any) -> bool:
 
 
 def let_go_of_catalog(spark: Any) -> None:
-    """Restores Spark's own catalog in a session that names delta-spark's catalog without having its
-    class, because such a session can't resolve any name."""
-    if is_connect(spark) or spark.conf.get(CATALOG, "") != DELTA_CATALOG or _has_class(spark, DELTA_CATALOG):
+    """Restores Spark's own catalog in a session that names the catalog of delta-spark or of Unity
+    Catalog without having its class, because such a session can't resolve any name."""
+    if is_connect(spark):
+        return
+    named = spark.conf.get(CATALOG, "")
+    if named not in (DELTA_CATALOG, UNITY_CATALOG) or _has_class(spark, named):
         return
     spark.conf.unset(CATALOG)
-    _log.info("%s names delta-spark's catalog, whose jar isn't there: the setting was taken back", CATALOG)
+    _log.info("%s names %s, whose jar isn't there: the setting was taken back", CATALOG, named)
 
 
 def _has_class(spark: Any, name: str) -> bool:

@@ -21,7 +21,7 @@ def absolute_location(path: TableUri) -> str:
 
     Raises:
         UnsupportedFeatureError: a location of a registered log store, which exists only in this
-            process, or a table's name in a catalog.
+            process, or a table's name in a metastore.
 
     >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t"), absolute_location("file:/lake/a%20b")
     ('s3://bucket/table', '/t', '/lake/a%20b')
@@ -33,7 +33,7 @@ def absolute_location(path: TableUri) -> str:
             "use DeltaTable and write_deltalake without Spark",
             table=text,
         )
-    if text.lower().startswith(("uc://", "hive://", "glue://")):
+    if text.lower().startswith(("hive://", "glue://")):
         raise UnsupportedFeatureError(
             f"deltaplane doesn't open {text} on Spark: use DeltaTable, write_deltalake and sql without Spark",
             table=text,

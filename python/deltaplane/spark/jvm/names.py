@@ -17,11 +17,13 @@ from deltaplane.exceptions import (
     SchemaMismatchError,
     TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedFeatureError,
 )
 from deltaplane.io.storage_options import storage_options_text
 from deltaplane.spark.jvm.internals import Jvm, delete_folder, held_entry, held_property, held_table, move_folder
 from deltaplane.spark.jvm.location import absolute_location, hadoop_location
 from deltaplane.spark.jvm.schema import shown
+from deltaplane.spark.jvm.session_catalogs import catalog_of, full_name, is_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +79,9 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(name)
     if path is not None:
         return path
+    own = full_name(spark, name)
+    if own is not None:
+        return catalog_of(spark, own).location(own)
     entry = held_table(spark, name)
     if entry is None and _is_view(spark, name):
         raise TableNotFoundError(f"`{name}` is a view and no Delta table: name the table that it reads")
@@ -99,6 +104,10 @@ def _is_view(spark: SparkSession, name: str) -> bool:
 def held_location(spark: SparkSession, name: str) -> str | None:
     """Location of the Delta table under this name in the session's catalog; None if there is
     none."""
+    own = full_name(spark, name)
+    if own is not None:
+        catalog = catalog_of(spark, own)
+        return catalog.location(own) if catalog.exists(own) else None
     held = held_table(spark, name)
     return shown_path(held[1]) if held is not None and held[0].lower() in FORMATS else None
 
@@ -111,6 +120,9 @@ def located(spark: SparkSession, name: str) -> str | None:
 
 def qualified_name(spark: SparkSession, name: str) -> str:
     """Qualifies a name with the session's catalog and database."""
+    own = full_name(spark, name)
+    if own is not None:
+        return own
     parts = [part.strip("`") for part in name.split(".")]
     if len(parts) == 1:
         parts = [spark.catalog.currentDatabase(), *parts]
@@ -127,13 +139,13 @@ def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None]
     """
     path = path_of(name)
     if path is not None:
-        database, table, managed = "delta", path, False
+        catalog, database, table, managed = "spark_catalog", "delta", path, False
     else:
-        _, database, table = qualified_name(spark, name).split(".")[-3:]
+        catalog, database, table = qualified_name(spark, name).split(".")[-3:]
         managed = is_managed(spark, name, "")
     kind = "MANAGED" if managed or path is not None else "EXTERNAL"
     names: dict[str, str | None] = {
-        "Catalog": "spark_catalog",
+        "Catalog": catalog,
         "Namespace": database,
         "Database": database,
         "Table": table,
@@ -145,7 +157,7 @@ def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None]
 def other_holder(spark: SparkSession, name: str) -> str | None:
     """Describes the catalog's entry under a name that isn't a Delta table: "a view", or "a table of
     the format …". None if the name is free, a Delta table's or a path."""
-    if path_of(name) is not None:
+    if path_of(name) is not None or full_name(spark, name) is not None:
         return None
     held = held_entry(spark, name)
     if held is None or held[0].lower() in FORMATS:
@@ -202,6 +214,9 @@ def drop_held(spark: SparkSession, name: str, reads: Sequence[str]) -> None:
 
 def default_location(spark: SparkSession, name: str) -> str:
     """Default location of a new table with this name."""
+    own = full_name(spark, name)
+    if own is not None:
+        return catalog_of(spark, own).location(own)
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
     facts = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
@@ -213,6 +228,10 @@ def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
     name keeps its kind."""
     if path_of(name) is not None:
         return False
+    own = full_name(spark, name)
+    if own is not None:
+        catalog = catalog_of(spark, own)
+        return str(catalog.info(own)["table_type"]).upper() == "MANAGED" if catalog.exists(own) else place is None
     return place is None if held_table(spark, name) is None else held_property(spark, name, MANAGED) == "true"
 
 
@@ -226,6 +245,9 @@ def check_unused(
         TableAlreadyExistsError: the location contains files.
     """
     options_text = storage_options_text(options)
+    if is_name(location):
+        # The catalog chooses the place of a new table.
+        return
     if _native.is_table(location, options_text):
         if even_tables:
             raise TableAlreadyExistsError(
@@ -253,6 +275,12 @@ def register_name(
 
     Without a catalog plug-in, Spark itself can drop the table by name, but can't read it.
     """
+    own = full_name(spark, name)
+    if own is not None:
+        catalog = catalog_of(spark, own)
+        if not is_name(location) and not catalog.exists(own):
+            catalog.register(own, location)
+        return
     schema = _native.Snapshot.open(location, storage_options_text(options)).schema.to_value()
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With explicit columns, the catalog doesn't ask the data source for them.
@@ -267,7 +295,11 @@ def register_name(
 
 def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
     """Drops a Delta table's name by Spark's own statement, and deletes the files of a managed
-    table."""
+    table. The files of a table in one of the session's other catalogs stay."""
+    own = full_name(spark, name)
+    if own is not None:
+        catalog_of(spark, own).drop(own)
+        return spark.createDataFrame([], StructType([]))
     held = held_table(spark, name)
     managed = held_property(spark, name, MANAGED) == "true"
     done = _of_spark(spark, statement)
@@ -286,6 +318,9 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
     move to the default location of the new name, since another table could otherwise not reuse the
     old name; if they can't be moved, they stay where they are.
     """
+    own = full_name(spark, name)
+    if own is not None:
+        return _renamed_in_catalog(spark, own, to)
     held = held_table(spark, name)
     managed = held_property(spark, name, MANAGED) == "true"
     done = _of_spark(spark, statement)
@@ -297,6 +332,22 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
     return done
 
 
+def _renamed_in_catalog(spark: SparkSession, name: str, to: str) -> DataFrame:
+    """Renames a table of one of the session's catalogs within its schema.
+
+    Raises:
+        InvalidArgumentError: the new name is in another schema.
+    """
+    *schema, new = [part.strip("`") for part in to.split(".")]
+    own_schema = name.split(".")[:2]
+    if schema and schema not in (own_schema, own_schema[1:]):
+        raise InvalidArgumentError(
+            f"{name} can't become {to.replace('`', '')}: a table is renamed within its schema; leave the schema out"
+        )
+    catalog_of(spark, name).rename(name, new)
+    return spark.createDataFrame([], StructType([]))
+
+
 def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
     """Changes the location of a Delta table's catalog entry. The files at both locations stay, even
     if the name is dropped later.
@@ -304,7 +355,10 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
     Raises:
         TableNotFoundError: the new location contains no Delta table.
         SchemaMismatchError: the table at the new location has other columns, or other partitions.
+        UnsupportedFeatureError: a name of one of the session's other catalogs.
     """
+    if (own := full_name(spark, name)) is not None:
+        raise UnsupportedFeatureError(f"the catalog decides where {own} is: drop the name, and create it with LOCATION")
     place, old, shown_name = absolute_location(to), location_of(spark, name), name.replace("`", "")
     if not _native.is_table(place, None):
         raise TableNotFoundError(

@@ -14,6 +14,7 @@ from deltaplane.exceptions import StoreDeniedError, UnsupportedFeatureError
 from deltaplane.io.credentials import provider_name
 from deltaplane.io.hadoop_settings import SECRETS, Store, chosen, store_of
 from deltaplane.io.storage_options import storage_options_text
+from deltaplane.spark.jvm.session_catalogs import HELD, TRANSACTION, held_catalogs
 
 __all__ = ["SETTING", "file_system_class", "hold_options", "release_options", "settings_of"]
 
@@ -106,6 +107,17 @@ class SessionOptions:
         own = {_OWN + key: value for key, value in self._with_prefix(_OWN).items()}
         named = {key.removeprefix(SETTING): value for key, value in own.items() if key.startswith(SETTING)}
         return {**named, **_options.get(own.get(_HELD, ""), {})}
+
+    def catalogs(self) -> Mapping[str, Mapping[str, str]]:
+        """The storage options of tables in the session's catalogs, by the catalog's name."""
+        held = held_catalogs(self._conf.get(HELD))
+        return {name: catalog.storage_options for name, catalog in held.items()}
+
+    def transaction(self) -> str | None:
+        """The id of the session's open transaction over tables of a catalog."""
+        of_thread = self._spark._jsparkSession.sparkContext().getLocalProperty(TRANSACTION)
+        identifier: str | None = of_thread or self._conf.get(TRANSACTION)
+        return identifier
 
     def provider(self, location: str, java_class: str) -> str:
         """The name of a provider that asks Hadoop's class."""

@@ -11,7 +11,7 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -88,13 +88,17 @@ class LiveSnapshots:
     The view has the columns of `first`; a newer version must still have them, with the same types.
     """
 
-    def __init__(self, snapshot: _native.Snapshot, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, snapshot: _native.Snapshot, open_table: Callable[[], _native.Snapshot], files: _native.RawStore
+    ) -> None:
+        """`open_table` opens the newest version of the table with this location or name; `files`
+        are the table's own."""
         self.first = snapshot
         self.identity = f"deltaplane {snapshot.uri} live {next(_serial)}"
         self._columns = _columns(snapshot)
         self._lock = threading.Lock()
-        self._options = options
-        self._store = _native.RawStore.open(snapshot.location, options)
+        self._open_table = open_table
+        self._store = files
         self._newest = snapshot
         self._commit = self._seen(snapshot.version)
         self._queries: OrderedDict[str, _native.Snapshot] = OrderedDict()
@@ -123,9 +127,8 @@ class LiveSnapshots:
         """The newest version. One request verifies the table's identity, because a commit's file
         never changes."""
         last = self._newest
-        if self._commit is not None and self._seen(last.version) == self._commit:
-            newest = last.update()
-        else:
+        newest = self._updated(last) if self._commit is not None and self._seen(last.version) == self._commit else None
+        if newest is None:
             newest = self._opened()
             if newest.info.id != last.info.id:
                 raise TableNotFoundError(
@@ -137,9 +140,18 @@ class LiveSnapshots:
             self._commit = self._seen(newest.version)
         return newest
 
+    @staticmethod
+    def _updated(last: _native.Snapshot) -> _native.Snapshot | None:
+        """The newest version of the same table; None if its name in a catalog has another table by
+        now, or none."""
+        try:
+            return last.update()
+        except TableNotFoundError:
+            return None
+
     def _opened(self) -> _native.Snapshot:
         try:
-            return _native.Snapshot.open(self._newest.location, self._options)
+            return self._open_table()
         except TableNotFoundError as e:
             raise TableNotFoundError(
                 "the view's table was deleted: create it again, then read it again, or call create_or_replace_temp_view again",

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native, expr
 from deltaplane.arguments import checked
+from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.spark.datasource.time_travel import asked_version
 from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.session_catalogs import is_name
 from deltaplane.spark.scan import replay as _replay
 
 if TYPE_CHECKING:
@@ -72,6 +74,11 @@ def plan(
     [Row(num_records=1, n=2), Row(num_records=1, n=3)]
     """
     location = absolute_location(path)
+    if is_name(location):
+        raise UnsupportedFeatureError(
+            "Spark's tasks can't plan a table of a catalog, whose commits only the catalog knows: use DeltaTable.plan",
+            table=location,
+        )
     store_options, _ = split_options(options)
     number = asked_version(location, store_options, version, timestamp)
     columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema)

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.io.session_options import of_session
+from deltaplane.io.session_options import in_session, of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.spark.datasource.session import portable_reader
 from deltaplane.spark.datasource.time_travel import asked_version, reaches_beyond, refuse_after_newest
+from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.columns import logical_columns, with_file_names
 from deltaplane.spark.jvm.location import absolute_location, size_of, split_options
 from deltaplane.spark.jvm.places import Places
 from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.jvm.session_catalogs import is_name, open_transaction
 from deltaplane.spark.scan.file_index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark.scan.file_systems import check_file_system, warn_of_shared_settings
 from deltaplane.spark.scan.replay import DISTRIBUTED_BYTES, JobPlans
@@ -109,7 +111,7 @@ def read(
     )
     try:
         jvm = _internals.Jvm.of(spark)
-        check_file_system(spark, location)
+        check_file_system(spark, snapshot.location)
     except _internals.NativeScanUnavailable as reason:
         if distributed_plan:
             raise UnsupportedFeatureError(
@@ -120,8 +122,8 @@ def read(
         _log.info("reading %s through the data source: %s", snapshot.uri, reason)
         reader = portable_reader(spark, store_options)
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
-    warn_of_shared_settings(spark, location, spark_options)
-    jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
+    warn_of_shared_settings(spark, snapshot.location, spark_options)
+    jobs = _jobs(spark, location, store_options, distributed_plan)
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
 
@@ -239,25 +241,39 @@ def live_frame(
     snapshot = _native.Snapshot.open(location, store_options)
     try:
         jvm = _internals.Jvm.of(spark)
-        check_file_system(spark, location)
+        check_file_system(spark, snapshot.location)
     except _internals.NativeScanUnavailable as reason:
         raise UnsupportedFeatureError(
             f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
             table=snapshot.uri,
         ) from None
-    warn_of_shared_settings(spark, location, spark_options)
-    jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
+    warn_of_shared_settings(spark, snapshot.location, spark_options)
+    place, files_access = files_place(location, store_options, snapshot.location)
+    jobs = _jobs(spark, location, store_options, distributed_plan)
+
+    def reopened() -> _native.Snapshot:
+        with in_session(spark):
+            return _native.Snapshot.open(location, store_options)
+
+    snapshots = LiveSnapshots(snapshot, reopened, _native.RawStore.open(place, files_access))
+    frame: DataFrame = data_frame(spark, jvm, snapshots, jobs, spark_options)
     return frame
 
 
 def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str] | None = None) -> DataFrame:
     """A frame like delta-spark's, which shows the newest version at each query; in a session that
-    can't run the native scan it stays at the present version."""
+    can't run the native scan, and within a transaction, it stays at the present version."""
+    location = absolute_location(path)
     try:
         _internals.Jvm.of(spark)
-        check_file_system(spark, absolute_location(path))
+        if is_name(location):
+            with in_session(spark):
+                check_file_system(spark, _native.Snapshot.open(location, split_options(options)[0]).location)
+        else:
+            check_file_system(spark, location)
     except _internals.NativeScanUnavailable:
+        return read(spark, path, options=options)
+    if is_name(location) and open_transaction(spark) is not None:
         return read(spark, path, options=options)
     return live_frame(spark, path, options)
 
@@ -341,22 +357,41 @@ def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
 
 
 def read_with_places(
-    spark: SparkSession, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
+    spark: SparkSession, location: str, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
 ) -> DataFrame:
-    """A version's rows with columns for each row's position.
+    """A version's rows with columns for each row's position; `location` is the table's, by which
+    the snapshot was opened.
 
     Raises:
         UnsupportedFeatureError: as in `jvm_of_commands`.
     """
     jvm = jvm_of_commands(spark, snapshot.uri)
     store_options, spark_options = split_options(options)
-    jobs = JobPlans(spark, store_options, _least_bytes(spark, None))
+    jobs = _jobs(spark, location, store_options, None)
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
 
 
 def _columns(frame: Any) -> list[Any]:
     """The frame's columns, whichever characters their names contain."""
     return [quoted(name) for name in frame.columns]
+
+
+def _jobs(spark: Any, location: str, store_options: dict[str, str] | None, distributed: bool | None) -> JobPlans:
+    """The Spark jobs that plan scans; none for a table of a catalog, which tells only the driver
+    which commits count.
+
+    Raises:
+        UnsupportedFeatureError: a job is required for such a table.
+    """
+    if not is_name(location):
+        return JobPlans(spark, store_options, _least_bytes(spark, distributed))
+    if distributed:
+        raise UnsupportedFeatureError(
+            "a Spark job can't plan scans of a catalog's table, whose commits only the catalog knows: read it without "
+            "distributed_plan",
+            table=location,
+        )
+    return JobPlans(spark, None, math.inf)
 
 
 def _least_bytes(spark: Any, distributed: bool | None) -> float:

@@ -27,6 +27,7 @@ from deltaplane.spark.jvm.names import (
     other_holder,
     register_name,
 )
+from deltaplane.spark.jvm.session_catalogs import full_name
 from deltaplane.statements.clone import Clone
 from deltaplane.statements.common.statement import Command
 from deltaplane.statements.create import Create
@@ -77,6 +78,10 @@ class CreatedTable:
         behind = words[index + 2 * len(parts) - 1 :]
         ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
         clones = behind[1:2] == ["clone"]
+        own = full_name(spark, [part.strip("`") for part in parts]) if parts and not is_path(parts) else None
+        if own is not None:
+            _check_format(own, behind)
+            ours = True
         if (
             not parts
             or is_path(parts)
@@ -84,10 +89,12 @@ class CreatedTable:
         ):
             return None
         name = ".".join(parts)
+        if own is not None:
+            return cls(name, held_location(spark, name) or default_location(spark, name))
         if len(parts) > 3 or (len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog"):
             raise UnsupportedFeatureError(
-                f"{name}: without a plug-in in the JVM only Spark's own catalog holds names of Delta tables: call it "
-                f"spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
+                f"{name}: without a plug-in in the JVM only Spark's own catalog, and those that enable(spark, catalogs={{…}}) names, "
+                f"hold names of Delta tables: call it spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
             )
         in_database = len(parts) == 1 or spark.catalog.databaseExists(parts[-2].strip("`"))
         if in_database and not re.fullmatch(r"\w+", parts[-1].strip("`"), re.ASCII):
@@ -245,6 +252,20 @@ class CreatedView:
         else:
             make = named.createOrReplaceTempView if self.replaces else named.createTempView
         make(self.name)
+
+
+def _check_format(name: str, behind: list[str]) -> None:
+    """Refuses a table of another format in a catalog.
+
+    Raises:
+        UnsupportedFeatureError: the words behind the name say another format.
+    """
+    other = next((b.strip("`") for a, b in pairwise(behind) if a == "using" and b.strip("`") not in FORMATS), None)
+    if other is not None:
+        raise UnsupportedFeatureError(
+            f"{name}: the tables of this catalog are Delta tables, and the statement says {other}: leave USING out, or create "
+            "the table in spark_catalog"
+        )
 
 
 def _is_like_ours(spark: SparkSession, cursor: Grammar, index: int) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
-from deltaplane.exceptions import DeltaError, SqlSyntaxError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.syntax import Token
 from deltaplane.io.session_options import in_session, overriding
@@ -62,7 +62,16 @@ from deltaplane.spark.jvm.names import (
 from deltaplane.spark.jvm.parameters import has_parameters, with_values
 from deltaplane.spark.jvm.parsed import Parsed
 from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.jvm.session_catalogs import (
+    catalogs_of,
+    configured_catalogs,
+    full_name,
+    hold_catalogs,
+    release_catalogs,
+)
 from deltaplane.spark.jvm.store_settings import hold_options, release_options
+from deltaplane.spark.session_hooks import catalog_calls
+from deltaplane.spark.session_hooks.catalog_statements import catalog_statement
 from deltaplane.spark.session_hooks.catalog_tables import (
     CreatedTable,
     CreatedView,
@@ -70,6 +79,12 @@ from deltaplane.spark.session_hooks.catalog_tables import (
     is_path,
     name_at,
     renamed_table,
+)
+from deltaplane.spark.session_hooks.catalog_transactions import (
+    check_no_values,
+    check_statement,
+    end_session_transaction,
+    transaction_statement,
 )
 from deltaplane.spark.session_hooks.execute_immediate import Immediate
 from deltaplane.spark.session_hooks.no_table import refuse_no_table
@@ -140,7 +155,9 @@ _MAKING = frozenset("CreateTable CreateTableAsSelect ReplaceTable ReplaceTableAs
 _CONVERTS = ["convert", "to", "delta"]
 
 
-def enable(spark: SparkSession, options: Mapping[str, str] | None = None) -> None:
+def enable(
+    spark: SparkSession, options: Mapping[str, str] | None = None, *, catalogs: Mapping[str, Any] | None = None
+) -> None:
     """Makes this session's Delta interfaces use deltaplane's native implementation; `disable`
     reverts it.
 
@@ -160,8 +177,13 @@ def enable(spark: SparkSession, options: Mapping[str, str] | None = None) -> Non
             statements. They precede the session's settings (`spark.hadoop.fs.…` and
             `spark.deltaplane.storage.` with an option's name), and options of one call precede
             them. None keeps those of an earlier call.
+        catalogs: catalogs whose tables statements and DataFrames name in three parts, by the first
+            one: a `deltaplane.Catalog`, its URI, or a mapping with `uri` and `token`. Those that
+            the session's settings `spark.sql.catalog.NAME.uri` and `.token` describe as Unity
+            Catalog's documentation says are added. None keeps those of an earlier call.
 
     Raises:
+        InvalidArgumentError: not a catalog, or a name that has another meaning in Spark.
         UnsupportedFeatureError: a Spark Connect session, for which `register` provides the format
             `deltaplane`; or a session with delta-spark's jar, which owns these names.
 
@@ -186,6 +208,8 @@ def enable(spark: SparkSession, options: Mapping[str, str] | None = None) -> Non
         )
     if options is not None:
         hold_options(spark, options)
+    if catalogs is not None or not catalogs_of(spark):
+        hold_catalogs(spark, {**configured_catalogs(spark), **(catalogs or {})})
     dp.register(spark)
     _enabled.add(spark)
     spark.conf.set(_MARK, "true")
@@ -235,7 +259,10 @@ def disable(spark: SparkSession) -> None:
     # A stopped session has no settings.
     if not is_connect(spark) and spark.sparkContext._jsc is not None:
         spark.conf.unset(_MARK)
+        if (left := end_session_transaction(spark)) is not None:
+            left.rollback()
         release_options(spark)
+        release_catalogs(spark)
         ask_no_more(spark)
     if not _enabled:
         for (owner, name), original in _originals.items():
@@ -279,6 +306,12 @@ def sql(spark: SparkSession, text: str, storage_options: Mapping[str, str] | Non
 def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame]) -> DataFrame:
     """Runs `sql`; `by_spark` runs a statement for Spark whose text needed no replacement."""
     text = session_text(spark, text)
+    done = transaction_statement(spark, text, lambda statement: sql(spark, statement))
+    if done is None:
+        check_statement(spark, text)
+        done = catalog_statement(spark, text)
+    if done is not None:
+        return done
     # A script's statements run in turn: its analyser asks for the changes that each of them calls.
     in_turn = calls_changes(text) and _is_script(spark, text)
     with (
@@ -420,6 +453,12 @@ def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str]
     made = CreatedTable.of(spark, Grammar(text, own_queries=False)) if parsed.kind in _MAKING else None
     # Some commands name their table in the form of a query.
     targets = {name: _location_of(spark, name) for _, name in parsed.targets or parsed.reads}
+    absent = [name for name, location in targets.items() if location is None] if made is None else []
+    if missing := next((own for name in absent if (own := full_name(spark, name)) is not None), None):
+        raise TableNotFoundError(
+            f"the catalog has no table {missing}: create it, or see SHOW TABLES IN {missing.rpartition('.')[0]}",
+            table=f"uc://{missing}",
+        )
     if parsed.kind == "DropTable" or (made is None and not any(targets.values())):
         return None
     locations = {".".join(name): location for name, location in targets.items() if location is not None}
@@ -454,7 +493,7 @@ def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFra
         )
         starts = cursor.tokens[begin].start, cursor.tokens[query].start
         ends = cursor.tokens[end - 1].end
-        with reading(held):
+        with reading(spark, held):
             said = f"{text[starts[0] : starts[1]]}{source}{text[starts[1] : ends]}"
             part = sql(spark, said.rstrip("; \n"))
         done = part if done is None else done.unionByName(part, allowMissingColumns=True)
@@ -654,6 +693,8 @@ def _patch() -> None:
     instead(SparkSession, "read", Reader, lambda spark: spark)
     instead(SparkSession, "readStream", StreamReader, lambda spark: spark)
     instead(Catalogs, "listColumns", _list_columns, lambda catalog: catalog._sparkSession)
+    for name, call in catalog_calls.calls():
+        instead(Catalogs, name, catalog_calls.instead_of(_originals, name, call), lambda catalog: catalog._sparkSession)
     for name, ours in (
         ("listTables", _list_tables),
         ("getTable", _get_table),
@@ -682,7 +723,7 @@ def _merge_into(frame: DataFrame, table: str, condition: Any) -> Any:
 
 def _new_session(spark: SparkSession) -> SparkSession:
     made: SparkSession = _originals[SparkSession, "newSession"](spark)
-    enable(made)
+    enable(made, catalogs=catalogs_of(spark))
     return made
 
 
@@ -693,6 +734,8 @@ def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> An
 
 
 def _list_tables(catalog: Any, *args: Any, **kwargs: Any) -> Any:
+    if (own := catalog_calls.list_tables(catalog._sparkSession, *args, **kwargs)) is not None:
+        return own
     tables = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
     return [listed_table(catalog._sparkSession, table) for table in tables]
 
@@ -701,6 +744,8 @@ def _get_table(catalog: Any, tableName: str) -> Any:
     try:
         if is_path(tableName.split(".", 1)):
             return described_table(catalog._sparkSession, tableName, None)
+        if (own := catalog_calls.get_table(catalog._sparkSession, tableName)) is not None:
+            return own
     except DeltaError as e:
         raise as_sparks(e, "Catalog.getTable") from None
     table = _originals[Catalogs, "getTable"](catalog, tableName)
@@ -709,6 +754,9 @@ def _get_table(catalog: Any, tableName: str) -> Any:
 
 def _table_exists(catalog: Any, tableName: str, dbName: str | None = None) -> bool:
     there = is_table_at(tableName) if dbName is None else None
+    own = catalog_calls.own_table(catalog._sparkSession, tableName, dbName)
+    if there is None and own is not None:
+        return held_location(catalog._sparkSession, own) is not None
     return bool(_originals[Catalogs, "tableExists"](catalog, tableName, dbName)) if there is None else there
 
 
@@ -754,6 +802,8 @@ def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) ->
 
 
 def _sql_of(spark: SparkSession, text: str, args: Any) -> DataFrame:
+    if args:
+        check_no_values(text)
     if not args:
         return _sql_with(spark, text, lambda: _of_spark(spark, text, args))
     parsed = Parsed.of(spark, text) if ask(spark, _in_script) and not calls_changes(text) else None

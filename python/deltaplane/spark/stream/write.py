@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
 
-from deltaplane import _native
+from deltaplane import DeltaTable
 from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.io.session_options import of_session
+from deltaplane.io.session_options import in_session, of_session
 from deltaplane.io.storage_options import TableUri, storage_options_text
 from deltaplane.properties import CommitOperation
 from deltaplane.spark.datasource.session import register
@@ -112,9 +112,11 @@ def write_stream(
 
     def written(batch: DataFrame, txn: tuple[str, int]) -> None:
         # As in Spark's Delta sink, rows of other types are cast, unlike those of a batch's `save`.
-        casts = how["schema_mode"] is None and _native.is_table(location, storage_options_text(options))
+        with in_session(batch.sparkSession):
+            casts = how["schema_mode"] is None and DeltaTable.is_deltatable(location, options)
+            rows = as_table_takes(batch, location, options, of_stream=True) if casts else batch
         write(
-            as_table_takes(batch, location, options, of_stream=True) if casts else batch,
+            rows,
             location,
             mode="overwrite" if output_mode == "complete" else "append",
             partition_by=partition_by,

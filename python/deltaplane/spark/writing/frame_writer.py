@@ -16,6 +16,7 @@ from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
 from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
 from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
+from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.jobs import judged, run_tasks
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.execution.row_rules import ruled
@@ -24,6 +25,7 @@ from deltaplane.spark.execution.spark_files import files_by_spark
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.schema import delta_schema_json
+from deltaplane.spark.jvm.session_catalogs import check_in_transaction
 from deltaplane.spark.writing.replace import replace_matching, replace_rows
 from deltaplane.write.api import WriteResult, commit_files, rehearse_files, rehearse_skipped
 from deltaplane.write.declarations import check_declared
@@ -190,6 +192,7 @@ def write(
     (0, 1, 1, 1)
     """
     location = absolute_location(path)
+    check_in_transaction(df.sparkSession, location)
     store_options = split_options(options)[0]
     # As in delta-spark, a table made by a query takes over the query's CHAR and VARCHAR columns.
     fills = operation is not None and bool(operation.request.get("definition", {}).get("fills"))
@@ -239,7 +242,8 @@ def write(
         df = in_bins(df, partition_columns)
     elif rebalance and partition_columns and not has_few_tasks(df):
         df = rebalanced(df, partition_columns)
-    adds, refusals = _run(df, broken, location, store_options, job.spec, keep=not dry_run, rows=max_records_per_file)
+    files = files_place(location, store_options, job.location)
+    adds, refusals = _run(df, broken, files, job.spec, keep=not dry_run, rows=max_records_per_file)
     if refusals:
         if not dry_run:
             _native.discard_files(location, store_options, adds)
@@ -292,15 +296,16 @@ def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool
 def _run(
     df: DataFrame,
     broken: Column | None,
-    location: str,
-    options: dict[str, str] | None,
+    files: tuple[str, dict[str, str] | None],
     spec: records.WriteSpec,
     *,
     keep: bool,
     rows: int | None,
 ) -> tuple[_native.AddedFiles, list[str]]:
-    """Runs the writing tasks; returns their files and refusals. Without `keep` the files aren't
-    stored. `rows`: maximum number of rows per file of Spark's own writer."""
+    """Runs the writing tasks; returns their files and refusals. `files`: location and options of
+    the table's files. Without `keep` the files aren't stored. `rows`: maximum number of rows per
+    file of Spark's own writer."""
+    location, options = files
     if keep and broken is None:
         adds = files_by_spark(df, location, options, spec, rows)
         if adds is not None:

@@ -182,7 +182,7 @@ def _with_views(
     if catalog.by_session:
         from deltaplane.spark.delta_api.relations import reading
 
-        with reading({} if table is None or follows else {table.location: table.version()}) as seen:
+        with reading(spark, {} if table is None or follows else {table.location: table.version()}) as seen:
             yield cursor.sql[position:end], seen
         return
     text = ""

@@ -82,6 +82,12 @@ class TableTransaction:
     def __repr__(self) -> str:
         return f"<TableTransaction of {self._names.describe()}>"
 
+    @property
+    def id(self) -> str:
+        """The id that this process gives the transaction, for the storage option
+        `catalog_transaction`."""
+        return self._id
+
     def table(self, name: str) -> DeltaTable:
         """The table as the transaction sees it. Its commands become part of the transaction;
         `version()` counts the transaction's own changes, too.

@@ -187,17 +187,19 @@ public final class Relations extends Rule {
     return text == null ? null : rows(Refused.unless(python.apply("changes\0" + text, session)));
   }
 
-  // The location of the Delta table that Spark's own catalog has under a name, which is completed;
-  // null if it has none. Names within a view are resolved in the view's database.
+  // The location of the Delta table that Spark's own catalog has under a name, which is completed, or
+  // a name in one of the session's catalogs as a location; null if it is neither. Names within a view are resolved in the view's database.
   private String held(ArrayList parts) {
     SessionCatalog catalog = session.sessionState().catalog();
     Seq ofView = AnalysisContext$.MODULE$.get().catalogAndNamespace();
     String database = catalog.getCurrentDatabase();
     String current = session.sessionState().catalogManager().currentCatalog().name();
-    if (ofView.size() > 1) {
+    boolean inView = ofView.size() > 1;
+    if (inView) {
       current = (String) ofView.head();
       database = (String) ofView.last();
     } else if (parts.size() == 1 && catalog.isTempView(seq(parts))) return null;
+    if (inCatalog(parts, inView)) return "uc://" + parts.get(0) + '.' + parts.get(1) + '.' + parts.get(2);
     int size = parts.size();
     if (size > 3 || !(size == 3 ? (String) parts.get(0) : current).equalsIgnoreCase("spark_catalog")) return null;
     if (size > 1) database = (String) parts.get(size - 2);
@@ -218,6 +220,27 @@ public final class Relations extends Rule {
     parts.add(database);
     parts.add(name);
     return new Path((URI) table.storage().locationUri().get()).toString();
+  }
+
+  // Completes a name of one of the session's catalogs, which its settings list; false for other
+  // names. Within a view only full names are theirs.
+  private boolean inCatalog(ArrayList parts, boolean inView) {
+    String[] names = session.conf().get("spark.deltaplane.catalogs", "").split(",");
+    int size = parts.size();
+    if (size == 3) {
+      for (int i = 0; i < names.length; i++) {
+        if (!names[i].equalsIgnoreCase((String) parts.get(0))) continue;
+        parts.set(0, names[i]);
+        return true;
+      }
+      return false;
+    }
+    String[] current = session.conf().get("spark.deltaplane.currentSchema", "").split("\\.");
+    if (inView || size > 3 || current.length != 2) return false;
+    if (size == 2 && (isFormat((String) parts.get(0)) || "global_temp".equalsIgnoreCase((String) parts.get(0)))) return false;
+    if (size == 1) parts.add(0, current[1]);
+    parts.add(0, current[0]);
+    return true;
   }
 
   private String at(RelationTimeTravel travel) {
