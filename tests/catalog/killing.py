@@ -195,8 +195,8 @@ class Scene:
             for name in TABLES:
                 location = self.lake.catalog.info(f"{SCHEMA}.{name}")["location"]
                 table = Path(directory) / location.removeprefix(f"s3://{self.bucket}/")
-                found = [problem for problem in problems(str(table)) if "catalogManaged" not in str(problem)]
-                assert found == [], found
+                faults = [problem for problem in problems(str(table)) if "catalogManaged" not in str(problem)]
+                assert faults == [], faults
 
 
 def transfer(catalog: Catalog, number: int) -> None:

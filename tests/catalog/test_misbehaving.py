@@ -65,9 +65,9 @@ LIES: dict[str, Change] = {
     "a version that is a text": latest("2"),
     "no latest version": lambda table: {k: v for k, v in table.items() if k != "latest-table-version"},
     "no commits and a newer version": lambda table: {**table, "commits": [], "latest-table-version": 3},
-    "a gap between commits": commits(lambda of: [{**of[0], "version": 4}, *of[1:]]),
-    "a commit twice": commits(lambda of: [of[0], *of]),
-    "commits in the other order": commits(lambda of: of[::-1]),
+    "a gap between commits": commits(lambda listed: [{**listed[0], "version": 4}, *listed[1:]]),
+    "a commit twice": commits(lambda listed: [listed[0], *listed]),
+    "commits in the other order": commits(lambda listed: listed[::-1]),
     "a file elsewhere": first(**{"file-name": "../../../etc/passwd"}),
     "a file of another version": first(
         **{"file-name": f"{9:020}.48ae7812-9cf2-4548-a859-fc64b89de294.json", "content": None}
@@ -76,7 +76,7 @@ LIES: dict[str, Change] = {
         **{"file-name": f"{2:020}.48ae7812-9cf2-4548-a859-fc64b89de294.json", "content": None}
     ),
     "a commit that is no JSON": first(content="{", **{"file-size": 1}),
-    "a commit that is null": commits(lambda of: [None, *of[1:]]),
+    "a commit that is null": commits(lambda listed: [None, *listed[1:]]),
     "commits that are an object": lambda table: {**table, "commits": {}},
     "a location that isn't there": metadata(location="file:///nowhere/at/all"),
     "a location of another kind": metadata(location="no-such-scheme://x/y"),

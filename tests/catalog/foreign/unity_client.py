@@ -77,7 +77,7 @@ async def creates(client: ApiClient, request: dict[str, Any]) -> dict[str, Any]:
     catalogs, schemas, tables = CatalogsApi(client), SchemasApi(client), TablesApi(client)
     await catalogs.create_catalog(CreateCatalog(name="foreign", comment="made by Unity's client"))
     await schemas.create_schema(CreateSchema(name="one", catalog_name="foreign"))
-    found = await schemas.get_schema("foreign.one")
+    made = await schemas.get_schema("foreign.one")
     await schemas.delete_schema("foreign.one")
     await catalogs.delete_catalog("foreign")
     column = ColumnInfo(
@@ -98,7 +98,7 @@ async def creates(client: ApiClient, request: dict[str, Any]) -> dict[str, Any]:
             storage_location=request["external"],
         )
     )
-    return {"schema": found.full_name, "external": external.table_type}
+    return {"schema": made.full_name, "external": external.table_type}
 
 
 async def appends(client: ApiClient, request: dict[str, Any], number: int) -> int:
