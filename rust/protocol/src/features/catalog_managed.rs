@@ -98,7 +98,6 @@ fn check_actions(attempt: &mut Attempt<'_>) -> Result<()> {
 pub(super) static FEATURE: TableFeature = TableFeature {
     requires: &["inCommitTimestamp", "vacuumProtocolCheck"],
     may_appear: true,
-    needs_catalog: true,
     check_actions,
     ..TableFeature::new("catalogManaged", Kind::ReaderWriter)
 };
