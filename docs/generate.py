@@ -53,7 +53,9 @@ def measured() -> list[Engine]:
 def read_by() -> str:
     ways = ", ".join(f"{e.name} by `{e.reads_by}`" for e in measured() if e.reads_by)
     best = f"Of several ways to read, the best one counts: {ways}."
-    return wrapped(f"{best} DuckDB appends to tables that `ATTACH` registered.")
+    return wrapped(
+        f"{best} DuckDB appends to tables that `ATTACH` registered, and has tables of a catalog by its extension `unity_catalog`."
+    )
 
 
 def compatibility() -> str:

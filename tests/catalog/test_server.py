@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from catalog.conftest import COMMAND, SCHEMA, Lake, ids, rows, serving
+from catalog.killing import message
 from deltaplane import Catalog, DeltaTable, write_deltalake
 from deltaplane.exceptions import StoreDeniedError, StoreUnavailableError
 
@@ -143,9 +144,9 @@ def losing_answers(target: str) -> Iterator[tuple[str, threading.Event]]:
 
     def serve(client: socket.socket) -> None:
         with client, socket.create_connection((host, int(port))) as server:
-            while request := _message(client):
+            while request := message(client):
                 server.sendall(request)
-                answer = _message(server)
+                answer = message(server)
                 if loses.is_set() and request.startswith(b"POST"):
                     return
                 client.sendall(answer)
@@ -168,21 +169,6 @@ def losing_answers(target: str) -> Iterator[tuple[str, threading.Event]]:
 def _quietly(serve: Callable[[socket.socket], None], client: socket.socket) -> None:
     with suppress(OSError):
         serve(client)
-
-
-def _message(connection: socket.socket) -> bytes:
-    """One HTTP message with its body."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        part = connection.recv(65536)
-        if not part:
-            return b""
-        data += part
-    head, _, body = data.partition(b"\r\n\r\n")
-    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    while len(body) < (int(lengths[0]) if lengths else 0):
-        body += connection.recv(65536)
-    return head + b"\r\n\r\n" + body
 
 
 def test_lost_answers_are_looked_up(database: str, tmp_path: Path) -> None:

@@ -295,10 +295,10 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def memory_s3() -> Iterator[MemoryS3]:
+def memory_s3(state: MemoryS3 | None = None) -> Iterator[MemoryS3]:
     """A server on loopback, at a free port."""
     server = _Server(("127.0.0.1", 0), _Handler)
-    state = MemoryS3()
+    state = state or MemoryS3()
     state.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     server.state = state  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -50,6 +50,8 @@ class Library:
         return ", ".join(versions)
 
 
+# Environments of other directories: the clients of tests/catalog.
+OTHERS = ("catalog-clients",)
 LIBRARIES = [
     Library("Polars", "polars_tables", "polars", ("polars",)),
     Library("pandas and DuckDB", "pandas_tables", "pandas", ("pandas", "duckdb")),

@@ -62,6 +62,9 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "checkpointProtection": ("ref-drop-feature-checkpoint-protection",),
 }
 
+# What programs read and write by a table's name: tests/catalog/test_foreign_clients.py measures it.
+BY_NAME: Mapping[str, tuple[str, ...]] = {"DuckDB": ("catalogManaged",)}
+
 
 class Outcome(IntEnum):
     """The outcome; of several tables the worst one counts."""
@@ -190,15 +193,16 @@ def measure(
     # Appends are measured only for features that the program reads correctly.
     for feature in features_by(reads, Outcome.RIGHT) if peer.append else []:
         writes[feature] = min(append_one(peer.append, judge, case, scratch) for case in TABLES[feature])
+    by_name = BY_NAME.get(peer.name, ())
     return {
         "name": peer.name,
         "versions": peer.version,
         "reader_version": 3,
         "writer_version": 7 if peer.append else 0,
         "reads_by": way,
-        "reads": features_by(reads, Outcome.RIGHT),
+        "reads": sorted({*features_by(reads, Outcome.RIGHT), *by_name}),
         "misreads": features_by(reads, Outcome.WRONG),
-        "writes": features_by(writes, Outcome.RIGHT),
+        "writes": sorted({*features_by(writes, Outcome.RIGHT), *by_name}),
         "miswrites": features_by(writes, Outcome.WRONG),
         "source": "measured",
     }

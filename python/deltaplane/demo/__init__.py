@@ -1,15 +1,15 @@
-"""The demo: loads a bank's daily files through Spark into a Delta table, and reads them back with
-and without Spark.
+"""The demos: a bank's daily files through Spark into a Delta table, read with and without Spark;
+and two tables of a catalog in one transaction.
 
-`deltaplane demo` calls `run`, which returns whether every total reconciled. Imports Spark at the
-call.
+`deltaplane demo` calls `run` or `run_catalog`, which return whether every total reconciled. Imports
+Spark at the call.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["run"]
+__all__ = ["run", "run_catalog"]
 
 
 def run(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
@@ -22,6 +22,22 @@ def run(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
     import tempfile
 
     from deltaplane.demo.show import show
+
+    if path is not None:
+        return show(path, days=days, rows=rows, keep=True)
+    with tempfile.TemporaryDirectory(prefix="deltaplane-demo-") as directory:
+        return show(Path(directory), days=days, rows=rows, keep=False)
+
+
+def run_catalog(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
+    """Runs the demo of catalogs in `path`, which is kept, or in a temporary directory, which is
+    deleted. Needs the extra cli.
+
+    Returns whether both tables agree with the bookings that were loaded.
+    """
+    import tempfile
+
+    from deltaplane.demo.catalog import show
 
     if path is not None:
         return show(path, days=days, rows=rows, keep=True)

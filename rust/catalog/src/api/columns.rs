@@ -151,8 +151,9 @@ pub(crate) fn column_infos(columns: &Value, partition_columns: &[String]) -> Vec
                 type_name: type_name(data_type),
                 type_text: text,
                 type_json: field.to_string(),
-                type_precision: precision,
-                type_scale: scale,
+                // Older clients require them; Unity's own server has 0 where they mean nothing.
+                type_precision: Some(precision.unwrap_or(0)),
+                type_scale: Some(scale.unwrap_or(0)),
                 position: position as i32,
                 comment: comment.map(str::to_owned),
                 nullable: field.get("nullable").and_then(Value::as_bool).unwrap_or(true),

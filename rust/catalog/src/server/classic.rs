@@ -4,8 +4,6 @@ use std::collections::HashMap;
 
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use serde_json::json;
 
 use crate::api::classic::{
@@ -37,7 +35,7 @@ fn page(query: &HashMap<String, String>) -> Result<Page> {
 }
 
 fn done() -> Answer {
-    Ok((StatusCode::OK, "{}").into_response())
+    json_answer(&json!({}))
 }
 
 pub(super) async fn list_catalogs(

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -32,6 +33,8 @@ use crate::store::{Principal, Store};
 
 /// The APIs' root.
 const ROOT: &str = "/api/2.1/unity-catalog";
+/// What the server has, for generated clients and tests.
+const OPENAPI: &str = include_str!("openapi.json");
 /// How long a request may take, its body included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stopping server waits for requests.
@@ -189,6 +192,7 @@ fn router(app: App) -> Router {
         .nest(ROOT, api)
         .route("/health", get(health))
         .route("/metrics", get(metrics_text))
+        .route("/openapi.json", get(openapi))
         .fallback(missing)
         .layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))
         .layer(from_fn_with_state(app.clone(), measured))
@@ -215,6 +219,10 @@ async fn health(State(app): State<App>) -> Response {
 
 async fn metrics_text(State(app): State<App>) -> String {
     app.metrics.text()
+}
+
+async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
 /// Finds the principal of a request, which handlers read from its extensions.
@@ -254,4 +262,44 @@ async fn measured(State(app): State<App>, request: Request, next: Next) -> Respo
     app.metrics
         .count(method.as_str(), operation, response.status().as_u16(), begun.elapsed());
     response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The arguments of `.route(` in this file.
+    fn routes() -> BTreeSet<String> {
+        let source = include_str!("mod.rs").split("#[cfg(test)]").next().unwrap();
+        let (_, router) = source.split_once("fn router").unwrap();
+        let table = router.split('"').nth(1).unwrap().to_owned();
+        let calls = router.split(".route(").skip(1).map(|call| {
+            let argument = call.trim_start();
+            match argument.strip_prefix("&format!(") {
+                Some(format) => format.split('"').nth(1).unwrap().replace("{table}", &table),
+                None if argument.starts_with("table,") => table.clone(),
+                None => argument.split('"').nth(1).unwrap().to_owned(),
+            }
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn the_description_has_every_route() {
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        let described: BTreeSet<String> = document["paths"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|path| path.strip_prefix(ROOT).unwrap_or(path).to_owned())
+            .collect();
+        let mut routes = routes();
+        assert!(routes.remove("/openapi.json") && routes.len() > 20, "{routes:?}");
+        assert_eq!(described, routes);
+    }
 }

@@ -12,16 +12,13 @@ use crate::features::{TableFeature, View, all};
 use crate::mapping;
 use crate::schema::{Field, Primitive, StructType};
 
-/// Whether this build reads tables that use the feature. Its public interfaces open no catalog yet.
+/// Whether this build reads tables that use the feature.
 pub fn reads(f: &TableFeature) -> bool {
-    !f.needs_catalog && with(everything(), switches(), |v| (f.refuse_read)(v).is_none())
+    with(everything(), switches(), |v| (f.refuse_read)(v).is_none())
 }
 
 /// Whether this build writes tables that use the feature.
 pub fn writes(f: &TableFeature) -> bool {
-    if f.needs_catalog {
-        return false;
-    }
     let fine = |v: View<'_>| (f.refuse_read)(v).is_none() && (f.refuse_write)(v).is_none();
     with(everything(), switches(), fine) || alone(f, |v| (f.wanted)(v) && fine(v))
 }
@@ -117,7 +114,9 @@ mod tests {
         for name in ["icebergCompatV1", "icebergCompatV2", "icebergCompatV3"] {
             assert!(crate::features::find(name).is_some_and(writes), "{name}");
         }
+        // By name, in its catalog.
+        assert!(crate::features::find("catalogManaged").is_some_and(|f| reads(f) && writes(f)));
         // A feature that is refused wherever it is stays so.
-        assert!(!crate::features::find("catalogManaged").is_some_and(writes));
+        assert!(!crate::features::find("catalogOwned-preview").is_some_and(writes));
     }
 }

@@ -1,0 +1,100 @@
+"""Foreign clients of deltaplane's server: DuckDB's extension `unity_catalog`, and Unity Catalog's
+Python client, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from catalog.conftest import SCHEMA, Lake, ids, rows, serving
+from deltaplane import Catalog, DeltaTable, write_deltalake
+from ecosystem import environments
+
+HERE = Path(__file__).parent / "foreign"
+
+
+def run(script: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The outcomes of a script, in the clients' environment."""
+    command = [str(environments.python("catalog-clients")), str(HERE / f"{script}.py"), json.dumps(request)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
+
+
+@pytest.mark.slow
+def test_duckdb(database: str, tmp_path: Path) -> None:
+    owner = Catalog(database)
+    owner.grant("duckdb", "WRITE", SCHEMA)
+    token = owner.create_token("duckdb")
+    lake = Lake(owner, database)
+    lake.write("managed", rows(1, 2))
+    lake.write("managed", rows(3))
+    # Clients that don't know inline commits see those that the catalog knows as published.
+    assert lake.open("managed")._snapshot.publish() == 1
+    write_deltalake(tmp_path / "external", rows(4, 5))
+    owner.register(f"{SCHEMA}.external", tmp_path / "external")
+    with serving(database, tmp_path / "log") as (url, _):
+        made = run("duckdb_tables", {"url": url, "token": token, "tables": ["external", "managed"]})
+    absent = made.pop("absent")
+    assert "does not exist" in absent, absent
+    columns = [["id", "BIGINT"], ["text", "VARCHAR"]]
+    assert made == {
+        "version": "1.5.5",
+        "tables": [["sales", "external"], ["sales", "managed"]],
+        "external": {"columns": columns, "read": [[4, "text 4"], [5, "text 5"]], "append": [[1]]},
+        "managed": {"columns": columns, "read": [[n, f"text {n}"] for n in (1, 2, 3)], "append": [[1]]},
+    }
+    assert ids(lake.open("managed")) == [1, 2, 3, 100]
+    assert ids(DeltaTable(tmp_path / "external")) == [4, 5, 100]
+    assert lake.write("managed", rows(4)) == 3
+    assert ids(lake.open("managed")) == [1, 2, 3, 4, 100]
+    assert lake.open("managed").check() == []
+
+
+@pytest.mark.slow
+def test_unity_catalogs_client(database: str, tmp_path: Path) -> None:
+    owner = Catalog(database)
+    owner.grant("unity", "MANAGE")
+    token = owner.create_token("unity")
+    lake = Lake(owner, database)
+    lake.write("t", rows(1, 2))
+    files = []
+    for number in (10, 11, 12):
+        files.append(str(tmp_path / f"{number}.parquet"))
+        pq.write_table(rows(number), files[-1])
+    with serving(database, tmp_path / "log") as (url, _):
+        request = {
+            "url": url,
+            "token": token,
+            "table": f"{SCHEMA}.t",
+            "external": f"file://{tmp_path}/external",
+            "files": files,
+            "creates": True,
+            "appends": 3,
+        }
+        made = run("unity_client", request)
+        assert made == {
+            "catalogs": ["main"],
+            "schemas": [SCHEMA],
+            "tables": ["t"],
+            "table": ["MANAGED", "DELTA", [["id", "bigint"], ["text", "string"]]],
+            "credentials": False,
+            "absent": "404 TABLE_NOT_FOUND",
+            "schema": "foreign.one",
+            "external": "EXTERNAL",
+            "versions": [1, 2, 3],
+        }
+        # By our client, through the server and without it; then ours appends, and theirs again.
+        for catalog in (Catalog(url, token), owner):
+            seen = Lake(catalog, database)
+            assert ids(seen.open("t")) == [1, 2, 10, 11, 12]
+        assert Lake(Catalog(url, token), database).write("t", rows(20)) == 4
+        assert run("unity_client", {**request, "creates": False, "appends": 1})["versions"] == [5]
+    assert ids(lake.open("t")) == [1, 2, 10, 10, 11, 12, 20]
+    assert lake.open("t").check() == []
