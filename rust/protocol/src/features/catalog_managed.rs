@@ -120,6 +120,7 @@ fn check_actions(attempt: &mut Attempt<'_>) -> Result<()> {
 pub(super) static FEATURE: TableFeature = TableFeature {
     requires: &["inCommitTimestamp", "vacuumProtocolCheck"],
     may_appear: true,
+    needs_catalog: true,
     log_properties: &[TABLE_ID],
     check_actions,
     ..TableFeature::new("catalogManaged", Kind::ReaderWriter)

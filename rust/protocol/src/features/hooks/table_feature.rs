@@ -49,6 +49,8 @@ pub struct TableFeature {
     /// Why a table can't be written whose protocol supports these features, of which each one alone
     /// would do.
     pub(in crate::features) refuse_beside: fn(View<'_>, &BTreeSet<String>) -> Refusal,
+    /// Whether only tables that were opened through a catalog may have it.
+    pub(in crate::features) needs_catalog: bool,
     /// Other names that users have for it, in any case.
     pub(in crate::features) aliases: &'static [&'static str],
     /// Whether new tables that list features list it too, as those of delta-spark do (P095).
@@ -112,6 +114,7 @@ impl TableFeature {
             refuse_read: fine,
             refuse_write: fine,
             refuse_beside: |_, _| None,
+            needs_catalog: false,
             aliases: &[],
             in_new_tables: false,
             may_begin: false,
