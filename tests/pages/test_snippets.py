@@ -6,6 +6,8 @@ output varies. Pages that need Spark are run by tests/spark/sessions/test_pages.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,18 @@ ROOT = snippets.ROOT
 PAGES = [page for page in snippets.pages() if not snippets.is_for_spark((ROOT / page).read_text())]
 
 
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """Handlers and levels of the package's loggers as they were: a page may set them."""
+    loggers = [logging.getLogger(name) for name in ("deltaplane", "deltaplane.commands")]
+    before = [(list(logger.handlers), logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+
+
+@pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: bool) -> None:
     monkeypatch.chdir(tmp_path)
