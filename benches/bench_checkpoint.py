@@ -103,7 +103,7 @@ def sorted_encode(case: Mapping[str, Any], scratch: Path) -> Task:
 
     source, target = case["checkpoints"][0], scratch / "sorted.parquet"
     connection = duckdb.connect()
-    connection.execute(f"SET threads = 1; SET memory_limit = '400MB'; SET temp_directory = '{scratch / 'spilled'}'")
+    connection.execute(f"SET threads = 1; SET memory_limit = '1500MB'; SET temp_directory = '{scratch / 'spilled'}'")
     shape = connection.execute(
         f"SELECT json_structure(add.stats) FROM read_parquet('{source}') WHERE add.stats IS NOT NULL LIMIT 1"
     ).fetchone()
