@@ -271,6 +271,7 @@ TURNS: dict[str, Turn] = {
 
 # Features that other tests cover, or that only foreign tables have.
 ELSEWHERE = {
+    "catalogManaged": "tests/catalog/test_foreign_clients.py: DuckDB writes such tables, delta-spark none",
     "variantShredding-preview": "tests/corpus: delta-spark makes no new ones",
     "variantType-preview": "tests/corpus: delta-spark makes no new ones",
 }
