@@ -85,7 +85,9 @@ NAMES = (
         InvalidArgumentError,
         r"(?P<name>\S.*) is no name of a table in Spark's catalog",
     ),
-    Known("REQUIRES_SINGLE_PART_NAMESPACE", UnsupportedFeatureError, r"only Spark's own catalog holds names of Delta"),
+    Known(
+        "REQUIRES_SINGLE_PART_NAMESPACE", UnsupportedFeatureError, r"only Spark's own catalog, and those that enable"
+    ),
     Known(
         "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION",
         TableNotFoundError,
