@@ -114,6 +114,8 @@ _READ_ALIKE = "Int8 Int16 Int32 Int64 Float32 Float64 Boolean String Binary Deci
 _MODERN = dt.date(1900, 1, 1)
 # Share of matching rows from which on Polars' own reader is the faster one.
 _MANY = 0.4
+# Files whose footers are read to estimate what a scan skips.
+_FOOTERS = 4
 # Most files whose footers are compared before the first one is read.
 _MOST_FILES = 4096
 
@@ -143,8 +145,8 @@ def _plain_files(
     for batch in Scan(snapshot.plan(necessary)).batches():
         if batch.column("deletion_vector").null_count < batch.num_rows or not _is_modern(batch, dated):
             return None
-        # deltaplane's reader decodes only the pages that may match, which pays unless most do.
-        if node is not None and necessary is not None and not paths and matching_share(node, batch) < _MANY:
+        is_first = not paths
+        if is_first and node is not None and necessary is not None and _skips_most(snapshot, node, necessary, batch):
             return None
         paths += batch.column("path").to_pylist()
         if len(paths) > _MOST_FILES:
@@ -153,6 +155,16 @@ def _plain_files(
         return None
     files = [os.path.join(location, path) for path in paths]
     return files if all(_has_columns(file, wanted) for file in files) else None
+
+
+def _skips_most(snapshot: _native.Snapshot, node: Node, necessary: _native.Predicate, files: pa.RecordBatch) -> bool:
+    """Whether deltaplane's reader, which decodes only the pages that may match, skips most rows:
+    by the bounds few rows match, and the footers of the first files rule out most of their row
+    groups. Files of one row group each don't tell."""
+    if matching_share(node, files) >= _MANY:
+        return False
+    groups, selected = snapshot.row_groups(necessary, _FOOTERS)
+    return groups <= min(files.num_rows, _FOOTERS) or 2 * selected <= groups
 
 
 def _is_modern(files: pa.RecordBatch, names: list[str]) -> bool:
