@@ -71,11 +71,16 @@ def configuration(made: dict[str, str]) -> dict[str, object]:
     return settings
 
 
-def without_entry(made: dict[str, str]) -> list[str]:
-    """The pages that the navigation doesn't have."""
+def listed(made: dict[str, str]) -> list[str]:
+    """The pages that the navigation has, in its order."""
     entries = configuration(made)["nav"]
     assert isinstance(entries, list)
-    return sorted(set(made) - set(site_pages.listed(entries)))
+    return list(site_pages.listed(entries))
+
+
+def without_entry(made: dict[str, str]) -> list[str]:
+    """The pages that the navigation doesn't have."""
+    return sorted(set(made) - set(listed(made)))
 
 
 def stage(made: dict[str, str]) -> None:

@@ -32,7 +32,7 @@ _ALIASES = {
     "Expression": "str | Column",
     "Predicates": "Iterable | PathLike",
     "Batch": "Callable",
-    "Told": "Callable",
+    "OnProgress": "Callable",
     "Progress": "Callable",
 }
 _TEXTS = (str, bytes, bytearray, memoryview)

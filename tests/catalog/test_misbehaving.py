@@ -4,13 +4,11 @@ the table. A forwarding server before a real one changes its answers."""
 from __future__ import annotations
 
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +27,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from serving import served
 
 # Far more than each case takes.
 SECONDS = 30
@@ -153,19 +152,8 @@ def forwarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Forwar
     owner = Catalog(uri)
     owner.create_catalog("main")
     owner.create_schema(SCHEMA)
-    with serving(uri, place / "log", "--anonymous") as (url, _), _serving(Forwarding(url)) as server:
+    with serving(uri, place / "log", "--anonymous") as (url, _), served(Forwarding(url)) as server:
         yield server, Lake(owner, uri)
-
-
-@contextmanager
-def _serving(server: Forwarding) -> Iterator[Forwarding]:
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _is_table(method: str, path: str, name: str) -> bool:

@@ -22,6 +22,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
+from serving import served
+
 DAY_SECONDS = 24 * 3600.0
 # Names that are random in each run.
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -301,11 +303,5 @@ def memory_s3(state: MemoryS3 | None = None) -> Iterator[MemoryS3]:
     state = state or MemoryS3()
     state.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     server.state = state  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with served(server):
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -94,9 +94,9 @@ def _run(page: str, snippet: Snippet, names: dict[str, Any]) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         if snippet.language == "python":
-            # Lines of errors are those of the page, whose code is this repository's own.
+            # Lines of errors are those of the page.
             code = "\n" * (snippet.line - 1) + snippet.code
-            exec(compile(code, page, "exec"), names)  # noqa: S102
+            exec(compile(code, page, "exec"), names)  # noqa: S102  # a page's code is the repository's own
         else:
             _command_lines(f"{page}:{snippet.line}", snippet.code)
     return printed.getvalue()

@@ -70,7 +70,7 @@ def test_the_methods_that_users_need_most_are_documented(made: dict[str, str]) -
 
 def test_every_page_is_in_the_navigation_and_has_a_title(made: dict[str, str]) -> None:
     assert site_build.without_entry(made) == []
-    listed = site_pages.listed(site_build.configuration(made)["nav"])  # type: ignore[arg-type]
+    listed = site_build.listed(made)
     assert sorted(set(listed) - set(made)) == []
     assert len(listed) == len(set(listed))
     assert [page for page, text in made.items() if not site_pages.title(text)] == []

@@ -6,7 +6,6 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from serving import served
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,6 @@ def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         running.socket = context.wrap_socket(running.socket, server_side=True)
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        scheme = "http" if certificate is None else "https"
+    scheme = "http" if certificate is None else "https"
+    with served(running):
         yield f"{scheme}://127.0.0.1:{running.server_address[1]}"
-    finally:
-        running.shutdown()
-        thread.join()
-        running.server_close()

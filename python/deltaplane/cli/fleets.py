@@ -12,8 +12,9 @@ import typer
 
 from deltaplane import Catalog, DeltaTable, _native
 from deltaplane.exceptions import DeltaError, TableNotFoundError
+from deltaplane.report.health import Health
 
-__all__ = ["FleetTable", "fleet_tables"]
+__all__ = ["FleetTable", "fleet_reports", "fleet_tables"]
 
 _CATALOG = re.compile(r"(sqlite|postgresql|postgres|https?|thrift|glue)://", re.IGNORECASE)
 
@@ -45,6 +46,23 @@ def fleet_tables(targets: Sequence[str], options: dict[str, str] | None) -> list
     """
     tables = [table for target in targets for table in _tables(target, options)]
     return list(dict.fromkeys(tables))
+
+
+def fleet_reports(
+    targets: Sequence[str], options: dict[str, str] | None
+) -> Iterator[tuple[FleetTable, Health | DeltaError]]:
+    """Each table of the targets with the facts of its report, or with the error for which there is
+    none.
+
+    Raises:
+        TableNotFoundError, DeltaError: as `fleet_tables`.
+    """
+    for table in fleet_tables(targets, options):
+        try:
+            opened = DeltaTable(table.location, storage_options={**(options or {}), **table.options})
+            yield table, opened.report().facts
+        except DeltaError as e:
+            yield table, e
 
 
 def _tables(target: str, options: dict[str, str] | None) -> Iterator[FleetTable]:

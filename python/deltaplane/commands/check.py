@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from deltaplane import _native
-from deltaplane.commands.progress import Told, telling
+from deltaplane.commands.progress import OnProgress, telling
 
 __all__ = ["check"]
 
 
-def check(table: _native.Snapshot, *, deep: bool, progress: Told | None = None) -> list[dict[str, Any]]:
+def check(table: _native.Snapshot, *, deep: bool, progress: OnProgress | None = None) -> list[dict[str, Any]]:
     """All findings, those of the listing first."""
     tell = telling(progress)
     findings = _native.check(table, tell)

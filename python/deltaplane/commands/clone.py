@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
-from deltaplane.commands.progress import Told, telling
+from deltaplane.commands.progress import OnProgress, telling
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.io import records
 from deltaplane.metastores.named import keep_in_step
@@ -35,7 +35,7 @@ def clone(
     target: tuple[str, Mapping[str, str] | None],
     what: Clone,
     commit: records.CommitRequest,
-    progress: Told | None = None,
+    progress: OnProgress | None = None,
     copies: Callable[[list[tuple[str, str]]], list[int] | None] | None = None,
 ) -> dict[str, int]:
     """Clones and returns the metrics. `target` is a location with the options of its store.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltaplane import _native
-from deltaplane.commands.progress import CareProgress, Told
+from deltaplane.commands.progress import CareProgress, OnProgress
 from deltaplane.exceptions import UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ _FOLDER = "_symlink_format_manifest"
 
 
 def generate(
-    table: _native.Snapshot, options: dict[str, str] | None, progress: Told | None = None, *, dry_run: bool = False
+    table: _native.Snapshot,
+    options: dict[str, str] | None,
+    progress: OnProgress | None = None,
+    *,
+    dry_run: bool = False,
 ) -> list[str]:
     """Writes the manifests of this version and deletes those of partitions without files; returns
     the written keys."""

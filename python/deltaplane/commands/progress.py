@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["CareProgress", "Told", "telling"]
+__all__ = ["CareProgress", "OnProgress", "telling"]
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class CareProgress:
     total: int | None
 
 
-Told = Callable[[CareProgress], object]
+OnProgress = Callable[[CareProgress], object]
 
 
-def telling(progress: Told | None) -> Callable[[str, int, int | None], object] | None:
+def telling(progress: OnProgress | None) -> Callable[[str, int, int | None], object] | None:
     """The callback for the core: converts its arguments to one object.
 
     >>> telling(print)("copying", 1, None)

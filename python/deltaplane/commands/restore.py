@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from deltaplane import _native
-from deltaplane.commands.progress import Told, telling
+from deltaplane.commands.progress import OnProgress, telling
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.storage_options import version_arguments
@@ -23,7 +23,7 @@ def restore(
     protocol_downgrade_allowed: bool,
     dry_run: bool,
     commit: records.CommitRequest,
-    progress: Told | None,
+    progress: OnProgress | None,
 ) -> dict[str, Any]:
     """Restores the table; returns the committed version (None for a dry run, or if nothing differs)
     and the metrics."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
-from deltaplane.commands.progress import Told, telling
+from deltaplane.commands.progress import OnProgress, telling
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.arrow import as_reader
@@ -41,7 +41,7 @@ def vacuum(
     inventory: Any,
     commit: records.CommitRequest,
     deletes: Callable[[list[str]], bool] | None = None,
-    progress: Told | None = None,
+    progress: OnProgress | None = None,
 ) -> records.VacuumResult:
     """Runs VACUUM; returns the result with the files' paths. `deletes` may delete files by other
     means, many at once, and returns whether it did."""

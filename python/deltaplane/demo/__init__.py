@@ -7,6 +7,7 @@ Spark at the call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 __all__ = ["run", "run_catalog"]
@@ -19,14 +20,9 @@ def run(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
     Returns whether the table's totals, read by Arrow, by Spark and at an older version, equal those
     of the files.
     """
-    import tempfile
-
     from deltaplane.demo.show import show
 
-    if path is not None:
-        return show(path, days=days, rows=rows, keep=True)
-    with tempfile.TemporaryDirectory(prefix="deltaplane-demo-") as directory:
-        return show(Path(directory), days=days, rows=rows, keep=False)
+    return _in_directory(show, path, days, rows)
 
 
 def run_catalog(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
@@ -35,9 +31,13 @@ def run_catalog(path: Path | None = None, *, days: int = 10, rows: int = 4_000) 
 
     Returns whether both tables agree with the bookings that were loaded.
     """
-    import tempfile
-
     from deltaplane.demo.catalog import show
+
+    return _in_directory(show, path, days, rows)
+
+
+def _in_directory(show: Callable[..., bool], path: Path | None, days: int, rows: int) -> bool:
+    import tempfile
 
     if path is not None:
         return show(path, days=days, rows=rows, keep=True)

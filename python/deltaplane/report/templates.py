@@ -26,6 +26,7 @@ def rendered(template: str, **values: Any) -> str:
     # All content of a log is text: everything is escaped except the charts, which escape their own
     # texts.
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (here / name).read_text("utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -40,6 +41,5 @@ def rendered(template: str, **values: Any) -> str:
         "number": number,
         "percent": percent,
     }
-    text = (here / template).read_text("utf-8")
     style = (here / "style.css").read_text("utf-8")
-    return environment.from_string(text).render(style=style, count_of=count_of, **values)
+    return environment.get_template(template).render(style=style, count_of=count_of, **values)

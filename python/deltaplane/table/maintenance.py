@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from deltaplane.commands.progress import Told
+    from deltaplane.commands.progress import OnProgress
     from deltaplane.io.storage_options import TableUri
     from deltaplane.properties import CommitProperties, PostCommitHookProperties
     from deltaplane.table.results import ClonedFiles, ForgottenHistory, Problem, RemovedFiles, RestoredFiles
@@ -46,7 +46,7 @@ class TableCare:
         full: bool = False,
         keep_versions: list[int] | None = None,
         inventory: Any = None,
-        progress: Told | None = None,
+        progress: OnProgress | None = None,
     ) -> list[str]:
         """Deletes files that no version within the retention needs, or lists them in a dry run.
 
@@ -120,7 +120,7 @@ class TableCare:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         ignore_unfinished_vacuum: bool = False,
-        progress: Told | None = None,
+        progress: OnProgress | None = None,
     ) -> RestoredFiles:
         """Commits a new version with an older version's files, columns and properties; the object
         moves to the committed version.
@@ -187,7 +187,7 @@ class TableCare:
         metrics: RestoredFiles = done["metrics"]
         return metrics
 
-    def check(self, deep: bool = False, *, progress: Told | None = None) -> list[Problem]:
+    def check(self, deep: bool = False, *, progress: OnProgress | None = None) -> list[Problem]:
         """Checks this version's log against its files (FSCK); an empty list means a sound table.
         Changes nothing.
 
@@ -302,7 +302,7 @@ class TableCare:
         self._snapshot = self._snapshot.update()
         return {"version": done.kept_from, "log_files": done.log_files, "sidecars": done.sidecars}
 
-    def generate(self, *, dry_run: bool = False, progress: Told | None = None) -> list[str]:
+    def generate(self, *, dry_run: bool = False, progress: OnProgress | None = None) -> list[str]:
         """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by
         partition, for engines that can't read Delta tables (Presto, Athena, Hive). Deletes
         manifests of partitions without files.
@@ -341,7 +341,7 @@ class TableCare:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
-        progress: Told | None = None,
+        progress: OnProgress | None = None,
     ) -> ClonedFiles:
         """Creates another table with this version's files (shallow) or with copies of them (deep).
 

@@ -46,12 +46,13 @@ from deltaplane.spark.dml.optimize import clone_by_tasks, optimize_by_tasks, vac
 from deltaplane.spark.dml.rewriting import Expression, SparkTarget
 from deltaplane.spark.dml.update import update
 from deltaplane.spark.errors.spark_errors import with_spark_errors
+from deltaplane.spark.execution.carried import place_of
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.jvm.internals import Jvm, is_connect, let_go_of_catalog
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.moments import moment
 from deltaplane.spark.jvm.names import default_location, location_of, path_of
-from deltaplane.spark.jvm.session_catalogs import full_name, is_name
+from deltaplane.spark.jvm.session_catalogs import full_name
 from deltaplane.spark.scan.read import live_frame
 from deltaplane.write.convert import convert_to_deltalake
 
@@ -418,10 +419,7 @@ class DeltaTable:
         options = self._options
         if shallow:
             # The clone refers to files of this table, which the user who clones it trusts.
-            options = {
-                **(options or {}),
-                _EXTERNAL: source._snapshot.location if is_name(self._location) else self._location,
-            }
+            options = {**(options or {}), _EXTERNAL: place_of(self._location, source._snapshot.location)}
         return DeltaTable(self._spark, location, options)
 
     def _of_client(self, dry_run: bool) -> ClientTable:

@@ -58,7 +58,7 @@ from deltaplane.spark.jvm.names import (
     register_name,
 )
 from deltaplane.spark.jvm.schema import delta_schema_json
-from deltaplane.spark.jvm.session_catalogs import full_name, open_transaction
+from deltaplane.spark.jvm.session_catalogs import full_name, open_transaction, refuse_format
 from deltaplane.spark.stream.write import write_stream
 from deltaplane.spark.writing.frame_writer import write
 
@@ -520,10 +520,7 @@ def _check_other_format(spark: SparkSession, name: str, format: str | None) -> N
     """
     own = full_name(spark, name)
     if own is not None:
-        raise UnsupportedFeatureError(
-            f"{own}: the tables of this catalog are Delta tables, and the writer says {format}: leave the format out, or write "
-            "to spark_catalog"
-        )
+        refuse_format(own, format, said_by="the writer", advice="leave the format out, or write to spark_catalog")
 
 
 def _of_files(own: Mapping[str, str]) -> dict[str, Any]:

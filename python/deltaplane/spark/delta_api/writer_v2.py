@@ -13,7 +13,6 @@ from deltaplane.exceptions import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedExpressionError,
-    UnsupportedFeatureError,
 )
 from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
@@ -44,7 +43,7 @@ from deltaplane.spark.jvm.names import (
     register_name,
 )
 from deltaplane.spark.jvm.schema import delta_schema_json
-from deltaplane.spark.jvm.session_catalogs import full_name
+from deltaplane.spark.jvm.session_catalogs import full_name, refuse_format
 from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
@@ -165,10 +164,8 @@ class WriterV2(DataFrameWriterV2):
         own = full_name(self._frame.sparkSession, self._name)
         if self._provider is not None:
             if own is not None and self._provider not in FORMATS:
-                raise UnsupportedFeatureError(
-                    f"{own}: the tables of this catalog are Delta tables, and the writer says {self._provider}: leave using "
-                    "out, or write to spark_catalog"
-                )
+                advice = "leave using out, or write to spark_catalog"
+                refuse_format(own, self._provider, said_by="the writer", advice=advice)
             return self._provider in FORMATS
         return own is not None or self._known() is not None
 

@@ -20,7 +20,7 @@ from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark.datasource.delta_options import tells_of_vacuum
 from deltaplane.spark.dml.rewriting import SparkTarget
-from deltaplane.spark.execution.carried import files_place, with_access
+from deltaplane.spark.execution.carried import files_place, place_of, with_access
 from deltaplane.spark.execution.clones import note_clone, with_sources
 from deltaplane.spark.execution.jobs import run_tasks
 from deltaplane.spark.execution.workers import remedy
@@ -229,7 +229,7 @@ def clone_by_tasks(
     snapshot = _native.Snapshot.open(location, store_options, table.version())
     metrics = clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
     if what.shallow and not what.dry_run:
-        note_clone(target, snapshot.location if is_name(location) else location, store_options)
+        note_clone(target, place_of(location, snapshot.location), store_options)
     return metrics
 
 

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-__all__ = ["files_place", "with_access"]
+__all__ = ["files_place", "place_of", "with_access"]
+
+
+def place_of(location: str, files: str) -> str:
+    """The location of a table's files: that in the caller's words, whose scheme Spark may have a
+    file system for (`s3a://` is `s3://` in a snapshot), or `files` for a name in a catalog."""
+    return files if is_name(location) else location
 
 
 def files_place(location: str, options: Mapping[str, str] | None, place: str) -> tuple[str, dict[str, str] | None]:

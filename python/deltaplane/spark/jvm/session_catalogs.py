@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltaplane.catalogs import Catalog
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
@@ -37,6 +37,7 @@ __all__ = [
     "is_name",
     "open_transaction",
     "own_name",
+    "refuse_format",
     "release_catalogs",
     "set_current",
 ]
@@ -176,6 +177,23 @@ def open_transaction(spark: Any) -> str | None:
     if not _held:
         return None
     return transaction_of_thread() or thread_value(spark, TRANSACTION) or spark.conf.get(TRANSACTION, None)
+
+
+def refuse_format(name: str, format: str | None, *, said_by: str, advice: str) -> NoReturn:
+    """Refuses a table of another format than Delta in a catalog.
+
+    Args:
+        name: the table's full name.
+        format: the other format.
+        said_by: what names the format, such as `the writer`.
+        advice: what the caller can do.
+
+    Raises:
+        UnsupportedFeatureError: always.
+    """
+    raise UnsupportedFeatureError(
+        f"{name}: the tables of this catalog are Delta tables, and {said_by} says {format}: {advice}"
+    )
 
 
 def check_in_transaction(spark: Any, location: str) -> None:

@@ -15,6 +15,7 @@ from deltaplane.io.credentials import provider_name
 from deltaplane.io.hadoop_settings import SECRETS, Store, chosen, store_of
 from deltaplane.io.storage_options import storage_options_text
 from deltaplane.spark.jvm.session_catalogs import HELD, TRANSACTION, held_catalogs
+from deltaplane.spark.jvm.thread_values import thread_value
 
 __all__ = ["SETTING", "file_system_class", "hold_options", "release_options", "settings_of"]
 
@@ -115,9 +116,8 @@ class SessionOptions:
 
     def transaction(self) -> str | None:
         """The id of the session's open transaction over tables of a catalog."""
-        of_thread = self._spark._jsparkSession.sparkContext().getLocalProperty(TRANSACTION)
-        identifier: str | None = of_thread or self._conf.get(TRANSACTION)
-        return identifier
+        of_session: str | None = self._conf.get(TRANSACTION)
+        return thread_value(self._spark, TRANSACTION) or of_session
 
     def provider(self, location: str, java_class: str) -> str:
         """The name of a provider that asks Hadoop's class."""

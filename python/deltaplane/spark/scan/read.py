@@ -18,7 +18,7 @@ from deltaplane.io.session_options import in_session, of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.spark.datasource.session import portable_reader
 from deltaplane.spark.datasource.time_travel import asked_version, reaches_beyond, refuse_after_newest
-from deltaplane.spark.execution.carried import files_place
+from deltaplane.spark.execution.carried import files_place, place_of
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.columns import logical_columns, with_file_names
 from deltaplane.spark.jvm.location import absolute_location, size_of, split_options
@@ -111,7 +111,7 @@ def read(
     )
     try:
         jvm = _internals.Jvm.of(spark)
-        check_file_system(spark, _place(location, snapshot))
+        check_file_system(spark, place_of(location, snapshot.location))
     except _internals.NativeScanUnavailable as reason:
         if distributed_plan:
             raise UnsupportedFeatureError(
@@ -122,7 +122,7 @@ def read(
         _log.info("reading %s through the data source: %s", snapshot.uri, reason)
         reader = portable_reader(spark, store_options)
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
-    warn_of_shared_settings(spark, _place(location, snapshot), spark_options)
+    warn_of_shared_settings(spark, place_of(location, snapshot.location), spark_options)
     jobs = _jobs(spark, location, store_options, distributed_plan)
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
@@ -241,13 +241,13 @@ def live_frame(
     snapshot = _native.Snapshot.open(location, store_options)
     try:
         jvm = _internals.Jvm.of(spark)
-        check_file_system(spark, _place(location, snapshot))
+        check_file_system(spark, place_of(location, snapshot.location))
     except _internals.NativeScanUnavailable as reason:
         raise UnsupportedFeatureError(
             f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
             table=snapshot.uri,
         ) from None
-    warn_of_shared_settings(spark, _place(location, snapshot), spark_options)
+    warn_of_shared_settings(spark, place_of(location, snapshot.location), spark_options)
     place, files_access = files_place(location, store_options, snapshot.location)
     jobs = _jobs(spark, location, store_options, distributed_plan)
 
@@ -374,12 +374,6 @@ def read_with_places(
 def _columns(frame: Any) -> list[Any]:
     """The frame's columns, whichever characters their names contain."""
     return [quoted(name) for name in frame.columns]
-
-
-def _place(location: str, snapshot: _native.Snapshot) -> str:
-    """Where Spark opens a table's files: the location in the caller's words, whose scheme Spark may
-    have a file system for (`s3a://` is `s3://` in a snapshot), unless it is a name."""
-    return snapshot.location if is_name(location) else location
 
 
 def _jobs(spark: Any, location: str, store_options: dict[str, str] | None, distributed: bool | None) -> JobPlans:

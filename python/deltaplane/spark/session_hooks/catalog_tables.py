@@ -27,7 +27,7 @@ from deltaplane.spark.jvm.names import (
     other_holder,
     register_name,
 )
-from deltaplane.spark.jvm.session_catalogs import full_name
+from deltaplane.spark.jvm.session_catalogs import full_name, refuse_format
 from deltaplane.statements.clone import Clone
 from deltaplane.statements.common.statement import Command
 from deltaplane.statements.create import Create
@@ -262,10 +262,8 @@ def _check_format(name: str, behind: list[str]) -> None:
     """
     other = next((b.strip("`") for a, b in pairwise(behind) if a == "using" and b.strip("`") not in FORMATS), None)
     if other is not None:
-        raise UnsupportedFeatureError(
-            f"{name}: the tables of this catalog are Delta tables, and the statement says {other}: leave USING out, or create "
-            "the table in spark_catalog"
-        )
+        advice = "leave USING out, or create the table in spark_catalog"
+        refuse_format(name, other, said_by="the statement", advice=advice)
 
 
 def _is_like_ours(spark: SparkSession, cursor: Grammar, index: int) -> bool:

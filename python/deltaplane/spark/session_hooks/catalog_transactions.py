@@ -4,7 +4,6 @@ BEGIN TRANSACTION … COMMIT over several statements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +26,7 @@ from deltaplane.spark.jvm.session_catalogs import (
 )
 from deltaplane.spark.jvm.thread_values import with_thread_value
 from deltaplane.spark.session_hooks.catalog_tables import is_path, name_at
+from deltaplane.spark.session_hooks.first_words import starting_with
 from deltaplane.statements.begin import isolation_of
 from deltaplane.statements.common.table_transaction import TableTransaction
 
@@ -48,10 +48,9 @@ __all__ = [
 
 Run = Callable[[str], object]
 
-_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
-_BEGINS = re.compile(rf"{_BLANK}*(?:begin\s+(?:atomic|transaction)|commit|rollback)\b", re.IGNORECASE | re.DOTALL)
+_BEGINS = starting_with(r"begin\s+(?:atomic|transaction)|commit|rollback")
 # Statements that change nothing.
-_READS = re.compile(rf"(?:{_BLANK}|\()*(?:select|values|table|explain|describe|desc|show)\b", re.IGNORECASE | re.DOTALL)
+_READS = starting_with("select|values|table|explain|describe|desc|show", r"\s|\(")
 
 # The open transactions of sessions, by the ids in their settings.
 _open: dict[str, TableTransaction] = {}
@@ -229,21 +228,22 @@ def _block(
     spark: SparkSession, names: Sequence[str], tables: Sequence[str], isolation: str
 ) -> Iterator[TableTransaction]:
     """A transaction of this thread over a catalog that has some names."""
-    if open_transaction(spark) is not None:
-        raise InvalidArgumentError(
-            "a transaction is open already, and transactions don't nest: COMMIT or ROLLBACK first"
-        )
+    _check_none_open(spark)
     with in_session(spark), TableTransaction(_catalog(spark, names), tables, isolation) as begun:
         with in_transaction(begun.id), with_thread_value(spark, TRANSACTION, begun.id):
             yield begun
 
 
-def _begun(spark: SparkSession, isolation: str) -> DataFrame:
-    """Opens a transaction until the session's COMMIT or ROLLBACK."""
+def _check_none_open(spark: SparkSession) -> None:
     if open_transaction(spark) is not None:
         raise InvalidArgumentError(
             "a transaction is open already, and transactions don't nest: COMMIT or ROLLBACK first"
         )
+
+
+def _begun(spark: SparkSession, isolation: str) -> DataFrame:
+    """Opens a transaction until the session's COMMIT or ROLLBACK."""
+    _check_none_open(spark)
     begun = TableTransaction(_catalog(spark, []), (), isolation)
     _open[begun.id] = begun
     spark.conf.set(TRANSACTION, begun.id)

@@ -87,6 +87,7 @@ from deltaplane.spark.session_hooks.catalog_transactions import (
     transaction_statement,
 )
 from deltaplane.spark.session_hooks.execute_immediate import Immediate
+from deltaplane.spark.session_hooks.first_words import starting_with
 from deltaplane.spark.session_hooks.no_table import refuse_no_table
 from deltaplane.spark.session_hooks.results import is_repetition, result_frame
 from deltaplane.spark.session_hooks.show_create_table import create_text
@@ -129,10 +130,7 @@ _BEFORE_PATHS = (
     ["desc", "detail"],
 )
 # Statements that change no table.
-_READS = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|from|values|table|explain|describe|desc|show|set|use)\b",
-    re.IGNORECASE | re.DOTALL,
-)
+_READS = starting_with("select|from|values|table|explain|describe|desc|show|set|use", r"\s|\(")
 # Statements that may name another table besides the Delta table that makes deltaplane run them.
 _MAY_NAME_NONE = re.compile(r"\s*(?:create|convert)\b", re.IGNORECASE)
 # Statements about cached tables, which have no effect on Delta tables: each query reads the newest

@@ -11,11 +11,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deltaplane import DeltaTable
 from deltaplane.cli import render
 from deltaplane.cli.arguments import AsJson, StoreOptions, store_options
 from deltaplane.cli.exit_codes import exit_code
-from deltaplane.cli.fleets import fleet_tables
+from deltaplane.cli.fleets import fleet_reports
 from deltaplane.exceptions import DeltaError
 from deltaplane.report.health import Health
 
@@ -82,13 +81,10 @@ def metrics(
     """Prints figures of tables in Prometheus' text format: size, age, files for OPTIMIZE and
     VACUUM, log, advice. A table that can't be read has deltaplane_table_up 0; the exit code is that
     of the last one."""
-    code, values, options = 0, {}, store_options(option)
-    for table in fleet_tables(targets, options):
-        try:
-            opened = DeltaTable(table.location, storage_options={**(options or {}), **table.options})
-            facts = opened.report().facts
-        except DeltaError as e:
-            code, values[table.location] = exit_code(e), {"up": 0.0}
+    code, values = 0, {}
+    for table, facts in fleet_reports(targets, store_options(option)):
+        if isinstance(facts, DeltaError):
+            code, values[table.location] = exit_code(facts), {"up": 0.0}
             continue
         measured = {metric.name: metric.value(facts) for metric in _METRICS}
         values[table.location] = {"up": 1.0, **{name: value for name, value in measured.items() if value is not None}}

@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from deltaplane import DeltaTable
 from deltaplane.cli import render
 from deltaplane.cli.arguments import AsJson, LongStoreOptions, store_options
 from deltaplane.cli.exit_codes import exit_code
-from deltaplane.cli.fleets import fleet_tables
+from deltaplane.cli.fleets import fleet_reports
 from deltaplane.exceptions import DeltaError
 from deltaplane.report.fleet_index import Reported, write_pages
 
@@ -36,14 +35,13 @@ def reports(
 ) -> None:
     """Writes a report of each table as a page, and index.html, which lists them with the most
     urgent advice first. The exit code is that of the last table that can't be read."""
-    code, tables, options = 0, [], store_options(option)
-    for table in fleet_tables(targets, options):
-        try:
-            opened = DeltaTable(table.location, storage_options={**(options or {}), **table.options})
-            tables.append(Reported(table.location, opened.report().facts))
-        except DeltaError as e:
-            code = exit_code(e)
-            tables.append(Reported(table.location, None, str(e)))
+    code, tables = 0, []
+    for table, facts in fleet_reports(targets, store_options(option)):
+        if isinstance(facts, DeltaError):
+            code = exit_code(facts)
+            tables.append(Reported(table.location, None, str(facts)))
+        else:
+            tables.append(Reported(table.location, facts))
     try:
         index = write_pages(tables, output)
     except OSError as e:
