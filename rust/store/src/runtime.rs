@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use deltaplane_error::{Error, Result};
@@ -38,11 +40,43 @@ fn build() -> Runtime {
 /// May be called inside another call of it, as when a user's stream that is being written reads a
 /// table itself; not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut output = None;
+    wait_for(pin!(Storing {
+        work: pin!(future),
+        output: &mut output,
+    }));
+    // The runtime returns from a future only when it is ready, which stores the output.
+    output.unwrap_or_else(|| unreachable!("a future ended without an output"))
+}
+
+/// Waits for work of any type. The loop of the runtime that polls it would otherwise be compiled
+/// for each of the hundreds of futures that are waited for, one megabyte in all.
+fn wait_for(work: Pin<&mut dyn Future<Output = ()>>) {
     let _waits = Waiting::begin();
-    let future = with_thread_limit(future);
+    let work = with_thread_limit(work);
     match Handle::try_current() {
-        Ok(_) => tokio::task::block_in_place(|| current().block_on(future)),
-        Err(_) => current().block_on(future),
+        Ok(_) => tokio::task::block_in_place(|| current().block_on(work)),
+        Err(_) => current().block_on(work),
+    }
+}
+
+/// A future without a value: it stores what the work gives.
+struct Storing<'a, F: Future> {
+    work: Pin<&'a mut F>,
+    output: &'a mut Option<F::Output>,
+}
+
+// Nothing in it is pinned in place: the work is behind a pointer of its own.
+impl<F: Future> Unpin for Storing<'_, F> {}
+
+impl<F: Future> Future for Storing<'_, F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.work
+            .as_mut()
+            .poll(context)
+            .map(|output| *self.output = Some(output))
     }
 }
 
