@@ -20,8 +20,9 @@ BUILD = ROOT / "target/wheel"
 def flags(source: Path) -> str:
     """What rustc gets beside the profile.
 
-    Identical functions become one (`--icf=all`): Arrow has the same code for dozens of types. LTO
-    copies only short functions into other crates. Paths of this machine don't get into messages.
+    Identical functions become one (`--icf=all`): Arrow has the same code for dozens of types. Calls
+    are replaced by the called function's code only where that is short: the vectorised loops are in
+    the functions themselves. Paths of this machine don't get into messages.
     """
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     rust = Path(os.environ.get("RUSTUP_HOME", Path.home() / ".rustup"))
@@ -30,7 +31,8 @@ def flags(source: Path) -> str:
     return " ".join(
         [
             "-Clink-arg=-Wl,--icf=all",
-            "-Cllvm-args=-import-instr-limit=10",
+            "-Cllvm-args=-inline-threshold=75",
+            "-Cllvm-args=-inlinehint-threshold=150",
             # Of several prefixes that match, rustc takes the last.
             *(f"--remap-path-prefix={path}={name}" for path, name in renamed.items()),
         ]
@@ -42,7 +44,7 @@ def compile_wheel(source: Path, target: Path, jobs: int | None, profile: str, ta
     its symbols allow; returns its path."""
     out = target / "wheels"
     shutil.rmtree(out, ignore_errors=True)
-    command = [TOOLS / "maturin", "build", "--profile", profile, "--locked", "--out", out]
+    command = [TOOLS / "maturin", "build", "--profile", profile, "--strip", "--locked", "--out", out]
     command += ["--jobs", str(jobs)] if jobs else []
     command += ["--compatibility", tag] if tag else []
     run(
