@@ -16,6 +16,7 @@ from verifier.checkpoints import check_checkpoint, checkpoint_actions
 from verifier.files import DataFile, resolved
 from verifier.findings import Findings, Json, key_of, parsed
 from verifier.schemas import MODE, PHYSICAL, check_metadata, check_partition_value, check_protocol, supported
+from verifier.vectors import vector_path
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
@@ -305,12 +306,14 @@ def _check_checksums(findings: Findings, log: Log, states: dict[int, State]) -> 
 
 
 def _check_files(findings: Findings, root: Path, states: dict[int, State]) -> None:
-    """Checks every file with the schema that it was added under. Files of older versions may be
-    vacuumed."""
+    """Checks every file with the schema that it was added under. Files of older versions and their
+    deletion vectors may be vacuumed."""
     newest, checked = states[max(states)].live if states else {}, set()
     for version, state in sorted(states.items()):
         for key, add in state.live.items():
-            is_there = key in newest or resolved(root, add["path"]).exists()
+            vector = vector_path(root, add.get("deletionVector"))
+            parts = [resolved(root, add["path"]), *([vector] if vector else [])]
+            is_there = key in newest or all(part.exists() for part in parts)
             if key in checked or not is_there or not state.metadata:
                 continue
             checked.add(key)

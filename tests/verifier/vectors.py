@@ -86,6 +86,16 @@ def _container(cursor: _Cursor, count: int, is_run: bool) -> list[int]:
     return [8 * index + bit for index, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1]
 
 
+def vector_path(root: Path, vector: Json | None) -> Path | None:
+    """The file of a deletion vector; None for one in the log, or none."""
+    if vector is None or vector["storageType"] not in ("u", "p"):
+        return None
+    text = vector["pathOrInlineDv"]
+    if vector["storageType"] == "p":
+        return Path(urllib.parse.unquote(urllib.parse.urlparse(text).path))
+    return root / text[:-20] / f"deletion_vector_{uuid.UUID(bytes=decoded_z85(text[-20:]))}.bin"
+
+
 def vector_positions(findings: Findings, where: str, root: Path, vector: Json) -> list[int]:
     """The deleted positions of a file; checks the vector against the log.
 
@@ -93,13 +103,11 @@ def vector_positions(findings: Findings, where: str, root: Path, vector: Json) -
         ValueError, OSError: the vector can't be decoded.
     """
     kind, text = vector["storageType"], vector["pathOrInlineDv"]
-    if kind == "i":
+    path = vector_path(root, vector)
+    if path is not None:
+        data = _in_file(findings, where, path, vector)
+    elif kind == "i":
         data = decoded_z85(text)[: vector["sizeInBytes"]]
-    elif kind == "u":
-        name = f"deletion_vector_{uuid.UUID(bytes=decoded_z85(text[-20:]))}.bin"
-        data = _in_file(findings, where, root / text[:-20] / name, vector)
-    elif kind == "p":
-        data = _in_file(findings, where, Path(urllib.parse.unquote(urllib.parse.urlparse(text).path)), vector)
     else:
         raise ValueError(f"the storage type {kind} is unknown")
     positions = bitmap_positions(data)
