@@ -57,7 +57,7 @@ def _extending(inputs: IndexInputs) -> Iterator[Advice]:
         return
     files = max(state.uncovered_files for state in behind)
     size = int(inputs.facts.bytes * files / max(inputs.facts.files, 1))
-    names = tuple(state.column for state in behind)
+    names = tuple(dict.fromkeys(column for state in behind for column in state.columns))
     verb = "isn't" if files == 1 else "aren't"
     why = f"{files:,} of {inputs.facts.files:,} files {verb} covered by an index of keys: each look-up reads them"
     yield Advice(
@@ -107,7 +107,7 @@ def _adding(inputs: IndexInputs) -> Iterator[Advice]:
 
 def _can_have_one(snapshot: _native.Snapshot, column: str) -> bool:
     try:
-        snapshot.index_to_add(column)
+        snapshot.index_to_add([column])
     except DeltaError:
         return False
     return True

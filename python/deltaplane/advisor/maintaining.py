@@ -157,7 +157,7 @@ class _Run:
         details = {}
         if not self.dry_run:
             states = self.table._snapshot.build_indexes(False)
-            details = {state.column: state.to_dict() for state in states}
+            details = {", ".join(state.columns): state.to_dict() for state in states}
         return MaintenanceStep("index", self._state, advice.why, details=details)
 
     def _optimize(self, advice: Advice) -> MaintenanceStep:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deltaplane import _native
 
-__all__ = ["ON_WRITE", "has_indexes", "indexed_columns"]
+__all__ = ["ON_WRITE", "has_indexes", "indexed_columns", "indexed_together"]
 
-# Followed by the column's name in files.
+# Followed by the column's name in files, or by those of several in parentheses.
 _PREFIX = "deltaplane.index."
 # Whether writers extend the indexes after each commit.
 ON_WRITE = "deltaplane.buildIndexesOnWrite"
@@ -27,9 +27,25 @@ def indexed_columns(fields: Sequence[Mapping[str, Any]], configuration: Mapping[
     >>> sorted(indexed_columns([{"name": "a"}, {"name": "b"}], {"deltaplane.index.a": "keys"}))
     ['a']
     """
-    in_files = "delta.columnMapping.physicalName"
-    return frozenset(
-        field["name"]
-        for field in fields
-        if configuration.get(_PREFIX + field.get("metadata", {}).get(in_files, field["name"])) == "keys"
-    )
+    return frozenset(field["name"] for field in fields if configuration.get(_PREFIX + _name_in_files(field)) == "keys")
+
+
+def indexed_together(fields: Sequence[Mapping[str, Any]], configuration: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The names of the columns of each index of several columns.
+
+    >>> indexed_together([{"name": "a"}, {"name": "b"}], {"deltaplane.index.(b,a)": "b,a"})
+    [('b', 'a')]
+    """
+    names = {_name_in_files(field): field["name"] for field in fields}
+    listed = [value.split(",") for key, value in configuration.items() if key == f"{_PREFIX}({value})"]
+    # Commas of names are written as %2C.
+    columns = [[name.replace("%2C", ",").replace("%25", "%") for name in several] for several in listed]
+    return [
+        tuple(names[name] for name in several)
+        for several in columns
+        if len(several) > 1 and names.keys() >= set(several)
+    ]
+
+
+def _name_in_files(field: Mapping[str, Any]) -> str:
+    return str(field.get("metadata", {}).get("delta.columnMapping.physicalName", field["name"]))

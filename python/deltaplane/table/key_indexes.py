@@ -1,4 +1,5 @@
-"""`DeltaTable.index`: indexes of keys, which name the files that can hold a value of a column.
+"""`DeltaTable.index`: indexes of keys, which name the files that can hold a value of a column, or
+values of several.
 
 Converts arguments; the Rust core builds and reads the indexes.
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.index_properties import ON_WRITE
 from deltaplane.table.alter import AlterPlan, TableAlterer
@@ -25,14 +26,14 @@ __all__ = ["KeyIndex", "KeyIndexes"]
 
 @dataclass(frozen=True)
 class KeyIndex:
-    """A column's index: its objects and their bytes, its pairs of file and key, and the live files
-    that it covers. Every look-up reads the files that it doesn't cover.
+    """An index: its columns, its objects and their bytes, its pairs of file and key, and the live
+    files that it covers. Every look-up reads the files that it doesn't cover.
 
-    >>> KeyIndex("id", segments=1, size_bytes=4096, entries=1000, covered_files=9, uncovered_files=1)
-    KeyIndex(column='id', segments=1, size_bytes=4096, entries=1000, covered_files=9, uncovered_files=1)
+    >>> KeyIndex(("id",), segments=1, size_bytes=4096, entries=1000, covered_files=9, uncovered_files=1)
+    KeyIndex(columns=('id',), segments=1, size_bytes=4096, entries=1000, covered_files=9, uncovered_files=1)
     """
 
-    column: str
+    columns: tuple[str, ...]
     segments: int
     size_bytes: int
     entries: int
@@ -42,7 +43,7 @@ class KeyIndex:
     @classmethod
     def of(cls, state: records.KeyIndex) -> KeyIndex:
         """Converts the core's record."""
-        return cls(**state.to_dict())
+        return cls(**{**state.to_dict(), "columns": tuple(state.columns)})
 
 
 @checked()
@@ -51,9 +52,10 @@ class KeyIndexes:
 
     An index makes plans leave out the files that have none of the wanted values, where a condition
     compares its column by `=` or `IN` with values, and where MERGE looks for the keys of its
-    source. It is a property of the table and objects below `_deltaplane_index/`, which other
-    engines ignore. It never changes a result: files that it doesn't cover are read, and without
-    it, or with a damaged one, all files are.
+    source. An index of several columns does where a condition compares each of them. It is a
+    property of the table and objects below `_deltaplane_index/`, which other engines ignore. It
+    never changes a result: files that it doesn't cover are read, and without it, or with a damaged
+    one, all files are.
     """
 
     def __init__(self, table: OpenTable) -> None:
@@ -70,9 +72,10 @@ class KeyIndexes:
         """Adds an index, by one commit that sets properties.
 
         Args:
-            columns: the name of a top-level column of integers, decimals, strings, binary values,
-                dates or timestamps, which isn't a partition column. A table may have several
-                indexes; one of several columns isn't supported.
+            columns: the names of one or more top-level columns of integers, decimals, strings,
+                binary values, dates or timestamps, which aren't partition columns. Several make one
+                index of their values together, for look-ups that compare them all. A table may have
+                several indexes.
             build: whether to build the index at once; False leaves it to `build`.
             on_write: whether deltaplane's writers cover the files of each commit by the table's
                 indexes right after it (`deltaplane.buildIndexesOnWrite`), for all indexes of the
@@ -82,13 +85,13 @@ class KeyIndexes:
         Returns:
             The state of all indexes of the table.
 
-        Cost: reads the column in all files; memory holds 128 MiB of hashes, and temporary files 8
+        Cost: reads the columns in all files; memory holds 128 MiB of hashes, and temporary files 8
         bytes for each value if there are more than 16 million. The index takes at most about 2 % of
         the data files' bytes, unless it needs more to find few files in vain.
 
         Raises:
-            InvalidArgumentError: an unknown column, or none.
-            UnsupportedFeatureError: a column that can't be indexed, or several columns.
+            InvalidArgumentError: an unknown column, one that is named twice, or none.
+            UnsupportedFeatureError: a column that can't be indexed.
             MetadataChangedException: another writer changed the table's metadata first.
 
         >>> import pyarrow as pa
@@ -96,8 +99,8 @@ class KeyIndexes:
         >>> for ids in ([1, 9], [2, 8], [3, 7]):
         ...     _ = write_deltalake("memory://doc-index/t", pa.table({"id": ids}), mode="append")
         >>> table = DeltaTable("memory://doc-index/t")
-        >>> [(index.column, index.covered_files) for index in table.index.create(["id"])]
-        [('id', 3)]
+        >>> [(index.columns, index.covered_files) for index in table.index.create(["id"])]
+        [(('id',), 3)]
         >>> why = table.explain("id = 7")
         >>> why.skipped_by_index, why.selected
         (2, 1)
@@ -112,17 +115,17 @@ class KeyIndexes:
         on_write: bool | None = None,
     ) -> AlterPlan:
         """The commit of `create`: makes the index, without building it."""
-        key, kind = self._newest().index_to_add(_column(columns))
+        key, kind = self._newest().index_to_add(_listed(columns))
         properties = {key: kind} if on_write is None else {key: kind, ON_WRITE: str(on_write).lower()}
         return self._alterer().set_table_properties(properties, commit_properties=commit_properties)
 
     def drop(self, columns: Sequence[str], *, commit_properties: CommitProperties | None = None) -> AlterPlan:
-        """Removes the index of a column, by one commit, and deletes its objects.
+        """Removes the index of these columns, by one commit, and deletes its objects.
 
         Raises:
-            InvalidArgumentError: the column has no index.
+            InvalidArgumentError: the columns have no index.
         """
-        key = self._newest().index_to_drop(_column(columns))
+        key = self._newest().index_to_drop(_listed(columns))
         plan = self._alterer().unset_table_properties(key, if_exists=True, commit_properties=commit_properties)
         self._newest().clean_indexes(True)
         return plan
@@ -151,11 +154,7 @@ class KeyIndexes:
         return TableAlterer(self._table)
 
 
-def _column(columns: Sequence[str]) -> str:
+def _listed(columns: Sequence[str]) -> list[str]:
     if isinstance(columns, str) or not columns:
-        raise InvalidArgumentError('name the column of an index in a list, as in ["user_id"]')
-    if len(columns) > 1:
-        raise UnsupportedFeatureError(
-            f"an index of several columns ({', '.join(columns)}) isn't supported: make an index of each"
-        )
-    return columns[0]
+        raise InvalidArgumentError('name the columns of an index in a list, as in ["user_id"]')
+    return list(columns)

@@ -1,5 +1,6 @@
-//! The hash of a key: of a form that equal values of one class share, whatever their type. Segments
-//! store hashes, so that a change of the form or of the seed needs a new version of the format.
+//! The hash of a key: of a form that equal values of one class share, whatever their type; of a key
+//! of several columns, of their hashes. Segments store hashes, so that a change of the form or of
+//! the seed needs a new version of the format.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
@@ -13,6 +14,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Separates these hashes from other uses of the function.
 const SEED: u64 = 0x6465_6c74_6b65_7900;
+/// The place of a class in the seed, for keys of several columns.
+const SEVERAL: u64 = 7;
 
 /// Types whose values are compared with each other. Floating-point numbers, booleans and nested
 /// types have none: no index is made of them.
@@ -31,6 +34,15 @@ pub enum KeyClass {
     Timestamp,
     /// Microseconds of a local clock.
     TimestampNtz,
+}
+
+/// A column whose values are keys, or a part of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyColumn {
+    /// The column's name in files.
+    pub name: String,
+    /// The class of its values.
+    pub class: KeyClass,
 }
 
 impl KeyClass {
@@ -99,11 +111,46 @@ pub fn hash_scalar(ty: Primitive, value: &Scalar) -> Option<u64> {
     }
 }
 
-/// Calls a function with the row and the hash of each of a column's values that isn't null.
+/// The hash of a key whose values in its columns have these hashes, in the order of the columns.
+pub fn hash_of_parts(parts: &[u64]) -> u64 {
+    match parts {
+        [only] => *only,
+        parts => {
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_le_bytes()).collect();
+            xxh3_64_with_seed(&bytes, SEED | SEVERAL)
+        }
+    }
+}
+
+/// Calls a function with the row and the hash of each key of these arrays, which have the values of
+/// its columns in order. A row with a null in a column has no key.
 ///
 /// # Errors
-/// `Internal` for an array whose type isn't of the class; those of the function.
-pub fn each_hash(class: KeyClass, array: &ArrayRef, take: impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
+/// `Internal` for an array whose type isn't of its class, and without arrays; those of the
+/// function.
+pub fn each_key(columns: &[(KeyClass, &ArrayRef)], mut take: impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
+    let rows = match columns {
+        [] => return Err(Error::internal("a key without columns")),
+        [(class, array)] => return each_hash(*class, array, take),
+        [(_, array), ..] => array.len(),
+    };
+    let mut parts = vec![Vec::with_capacity(columns.len()); rows];
+    for (class, array) in columns {
+        each_hash(*class, array, |row, hash| {
+            parts.get_mut(row).map(|of_row| of_row.push(hash));
+            Ok(())
+        })?;
+    }
+    for (row, of_row) in parts.iter().enumerate() {
+        if of_row.len() == columns.len() {
+            take(row, hash_of_parts(of_row))?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls a function with the row and the hash of each of a column's values that isn't null.
+fn each_hash(class: KeyClass, array: &ArrayRef, take: impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
     macro_rules! longs {
         ($ty:ty) => {
             each(
@@ -245,6 +292,36 @@ mod tests {
             assert_eq!(hash_array(class, &array).unwrap(), [Some(hash)], "{ty}");
             assert!(seen.insert(hash), "{ty}");
         }
+    }
+
+    #[test]
+    fn keys_of_several_columns_depend_on_their_order_and_have_no_null() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(1), None, Some(2)]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("u"), None, Some("u"), Some("u")]));
+        let keys = |columns: &[(KeyClass, &ArrayRef)]| {
+            let mut keys = Vec::new();
+            each_key(columns, |row, hash| {
+                keys.push((row, hash));
+                Ok(())
+            })
+            .unwrap();
+            keys
+        };
+        let both = keys(&[(KeyClass::Number, &numbers), (KeyClass::Text, &texts)]);
+        let part = |ty, value: &Scalar| hash_scalar(ty, value).unwrap();
+        let key = |n| {
+            hash_of_parts(&[
+                part(Primitive::Long, &Scalar::Integer(n)),
+                part(Primitive::String, &Scalar::Text("u".into())),
+            ])
+        };
+        assert_eq!(both, [(0, key(1)), (3, key(2))]);
+        let reversed = keys(&[(KeyClass::Text, &texts), (KeyClass::Number, &numbers)]);
+        assert!(reversed.iter().zip(&both).all(|(a, b)| a.0 == b.0 && a.1 != b.1));
+        let single = keys(&[(KeyClass::Number, &numbers)]);
+        assert_eq!(single.first(), Some(&(0, part(Primitive::Long, &Scalar::Integer(1)))));
+        assert!(each_key(&[], |_, _| Ok(())).is_err());
+        assert!(each_key(&[(KeyClass::Number, &texts), (KeyClass::Text, &texts)], |_, _| Ok(())).is_err());
     }
 
     #[test]

@@ -7,13 +7,13 @@ use deltaplane_store::{ObjectInfo, PutOutcome, Store};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::KeyClass;
+use crate::keys::KeyColumn;
 
 /// The folder of a table's index. The names that VACUUM of other engines spares begin with `_`,
 /// except those that begin with `_delta_index` or `_change_data`, which it empties.
 pub const DIR: &str = "_deltaplane_index";
 /// The version of the manifest's format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A copy of the newest manifest, or of an older one: readers get it by one request, without a
 /// listing.
 const COPY: &str = "_deltaplane_index/newest.json";
@@ -25,10 +25,8 @@ const TRIED: usize = 3;
 pub struct SegmentInfo {
     /// Its key below the table.
     pub path: String,
-    /// The column's name in files.
-    pub column: String,
-    /// The class of the column's values.
-    pub class: KeyClass,
+    /// The columns that keys are made of, in the order of their values.
+    pub columns: Vec<KeyColumn>,
     /// Covered files.
     pub files: u64,
     /// Different pairs of file and key.
@@ -39,13 +37,21 @@ pub struct SegmentInfo {
     pub tail_bytes: u64,
 }
 
+impl SegmentInfo {
+    /// Whether it is of the columns with these names in files, whatever their types were.
+    pub fn is_of(&self, columns: &[KeyColumn]) -> bool {
+        let names = |columns: &[KeyColumn]| columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+        names(&self.columns) == names(columns)
+    }
+}
+
 /// The segments of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     version: u32,
     /// The table's id.
     pub table: String,
-    /// The segments, of all columns.
+    /// The segments, of all indexes.
     pub segments: Vec<SegmentInfo>,
 }
 

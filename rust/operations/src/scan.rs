@@ -18,7 +18,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::file_sets::{FileSet, file_reads};
-use crate::key_lookup::narrowed;
+use crate::key_lookup::{KeyRows, narrowed};
 
 /// What a scan of a version shows of it.
 #[derive(Default)]
@@ -31,8 +31,34 @@ pub struct ScanRequest {
     pub batch_rows: Option<usize>,
     /// Whether the column `_file` comes as a dictionary.
     pub encoded_files: bool,
+    /// What a row has to hold in columns.
+    pub sought: Sought,
+}
+
+/// The values of another table's rows, as of a MERGE's source, that rows must hold to be shown.
+#[derive(Default)]
+pub struct Sought {
     /// A column, and the values of which a row has to hold one there.
-    pub members: Option<Members>,
+    members: Option<Members>,
+    /// Keys of several columns, of which every wanted row has one; others may be shown too.
+    keys: Option<KeyRows>,
+}
+
+impl Sought {
+    /// The values of a stream's first column as those of which a column has to hold one, and the
+    /// keys of its rows, whose further columns have the names of the table's. What has a type that
+    /// isn't looked up leaves no row out.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn of(column: &str, rows: impl Iterator<Item = Result<RecordBatch>>, nulls: bool) -> Result<Sought> {
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let arrays: Vec<_> = rows.iter().filter_map(|b| b.columns().first().cloned()).collect();
+        Ok(Sought {
+            members: Members::new(column, &arrays, nulls),
+            keys: KeyRows::new(&rows),
+        })
+    }
 }
 
 /// Rows of one version of a table. Each stream reads them from the beginning.
@@ -45,8 +71,8 @@ pub struct Scan {
 
 /// The files of a scan.
 enum Files {
-    /// Those that may hold rows which the pruner keeps.
-    Planned(Option<Arc<Pruner>>),
+    /// Those that may hold rows which the pruner keeps, and one of these keys.
+    Planned(Option<Arc<Pruner>>, Option<Arc<KeyRows>>),
     /// These.
     Listed(Vec<FileRead>),
     /// Of a version, that may be another one than the columns', what these files lack.
@@ -62,18 +88,6 @@ pub fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Result<Re
     spec.columns = columns;
     (spec.stored_row_ids, spec.stored_row_commit_versions) = row_tracking::materialised(state.metadata());
     Ok(spec)
-}
-
-/// The values of a stream's first column, as those of which a column has to hold one; `None` for
-/// types that aren't looked up.
-pub fn members_of(
-    column: &str,
-    values: impl Iterator<Item = Result<RecordBatch>>,
-    nulls: bool,
-) -> Result<Option<Members>> {
-    let batches = values.collect::<Result<Vec<_>>>()?;
-    let arrays: Vec<_> = batches.iter().filter_map(|b| b.columns().first().cloned()).collect();
-    Ok(Members::new(column, &arrays, nulls))
 }
 
 /// Binds a predicate to a snapshot.
@@ -117,7 +131,14 @@ pub async fn explain(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Sc
         type_name: "boolean".to_owned(),
     };
     let (bound, pruner) = bind_expr(snapshot.state(), predicate.unwrap_or(&always))?;
-    let narrower = narrowed(snapshot, snapshot.schema(), Some(&bound), None, Some(pruner.clone())).await;
+    let narrower = narrowed(
+        snapshot,
+        snapshot.schema(),
+        Some(&bound),
+        (None, None),
+        Some(pruner.clone()),
+    )
+    .await;
     snapshot.explain(narrower.unwrap_or(pruner)).await
 }
 
@@ -128,7 +149,9 @@ pub async fn explain(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Sc
 pub async fn pruner_of(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Option<Arc<Pruner>>> {
     match bind(snapshot, predicate)? {
         None => Ok(None),
-        Some((bound, pruner)) => Ok(narrowed(snapshot, snapshot.schema(), Some(&bound), None, Some(pruner)).await),
+        Some((bound, pruner)) => {
+            Ok(narrowed(snapshot, snapshot.schema(), Some(&bound), (None, None), Some(pruner)).await)
+        }
     }
 }
 
@@ -176,11 +199,15 @@ impl Scan {
         let mut spec = read_spec(snapshot, request.columns)?;
         spec.predicate = predicate;
         spec.encoded_files = request.encoded_files;
-        spec.members = request.members.map(Arc::new);
+        spec.members = request.sought.members.map(Arc::new);
         if let Some(n) = request.batch_rows {
             spec.batch_rows = n.max(1);
         }
-        Self::of(snapshot, spec, Files::Planned(pruner))
+        Self::of(
+            snapshot,
+            spec,
+            Files::Planned(pruner, request.sought.keys.map(Arc::new)),
+        )
     }
 
     /// The rows of these files of a version; `_file` comes as a dictionary.
@@ -217,11 +244,13 @@ impl Scan {
     fn file_stream(&self) -> BoxStream<'static, Result<FileRead>> {
         match &self.files {
             Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
-            Files::Planned(pruner) => {
-                let (snapshot, spec, pruner) = (self.snapshot.clone(), self.spec.clone(), pruner.clone());
+            Files::Planned(pruner, keys) => {
+                let (snapshot, spec) = (self.snapshot.clone(), self.spec.clone());
+                let (pruner, keys) = (pruner.clone(), keys.clone());
                 let planned = async move {
-                    let (predicate, members) = (spec.predicate.as_ref(), spec.members.as_deref());
-                    let pruner = narrowed(&snapshot, snapshot.schema(), predicate, members, pruner).await;
+                    let predicate = spec.predicate.as_ref();
+                    let sought = (spec.members.as_deref(), keys.as_deref());
+                    let pruner = narrowed(&snapshot, snapshot.schema(), predicate, sought, pruner).await;
                     files_of(&snapshot, pruner)
                 };
                 stream::once(planned).flatten().boxed()
@@ -373,12 +402,12 @@ mod tests {
     fn values_of_another_table_select_rows() {
         let (_table, snapshot) = three_files();
         let values = RecordBatch::try_from_iter([("other", Arc::new(Int64Array::from(vec![2, 21, 99])) as ArrayRef)]);
-        let members = members_of("id", [Ok(values.unwrap())].into_iter(), false).unwrap();
-        assert!(members.is_some());
+        let sought = Sought::of("id", [Ok(values.unwrap())].into_iter(), false).unwrap();
+        assert!(sought.members.is_some() && sought.keys.is_none());
         let scan = Scan::new(
             &snapshot,
             ScanRequest {
-                members,
+                sought,
                 ..ScanRequest::default()
             },
         )

@@ -15,7 +15,7 @@ use deltaplane_operations::changes::Changes;
 use deltaplane_operations::file_list::{self, absolute_paths, paths};
 use deltaplane_operations::file_sets::{FileSet, sampled};
 use deltaplane_operations::key_index::{self, KeyIndex};
-use deltaplane_operations::scan::{self, Scan as Rows, ScanRequest, members_of, pruner_of};
+use deltaplane_operations::scan::{self, Scan as Rows, ScanRequest, Sought, pruner_of};
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
@@ -255,13 +255,13 @@ impl Snapshot {
     }
 
     /// The property, and its value, by which a column has an index of keys.
-    fn index_to_add(&self, column: &str) -> Result<(String, &'static str)> {
-        key_index::property_to_add(self.inner.state(), column)
+    fn index_to_add(&self, columns: Vec<String>) -> Result<(String, String)> {
+        key_index::property_to_add(self.inner.state(), &columns)
     }
 
     /// The property of a column's index of keys.
-    fn index_to_drop(&self, column: &str) -> Result<String> {
-        key_index::property_to_drop(self.inner.state(), column)
+    fn index_to_drop(&self, columns: Vec<String>) -> Result<String> {
+        key_index::property_to_drop(self.inner.state(), &columns)
     }
 
     /// The indexes of keys, and how many of the version's files they cover.
@@ -279,8 +279,8 @@ impl Snapshot {
         block_on(key_index::clean(&self.inner, dropped))
     }
 
-    /// `members` are a column, a stream of values, and whether it may be null: only rows with one
-    /// of the values are returned. Values of some types aren't looked up and leave out no row.
+    /// `members` are a column, a stream, and whether the column may be null: what [`Sought::of`]
+    /// takes. Only rows with one of the values of the stream's first column are returned.
     #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false, members = None))]
     fn scan(
         &self,
@@ -290,13 +290,13 @@ impl Snapshot {
         encoded_files: bool,
         members: Option<(String, incoming::Rows, bool)>,
     ) -> Result<Scan> {
-        let members = members.map(|(column, values, nulls)| members_of(&column, values.0, nulls));
+        let sought = members.map(|(column, rows, nulls)| Sought::of(&column, rows.0, nulls));
         let request = ScanRequest {
             columns,
             predicate: expr(predicate).cloned(),
             batch_rows,
             encoded_files,
-            members: members.transpose()?.flatten(),
+            sought: sought.transpose()?.unwrap_or_default(),
         };
         Rows::new(&self.inner, request).map(Scan::from)
     }

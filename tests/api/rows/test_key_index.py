@@ -90,7 +90,7 @@ def test_plans_leave_out_files_without_the_key(tmp_path: Path, predicate: str, f
 def test_state_and_files_that_come_later(tmp_path: Path) -> None:
     table = written(tmp_path, FILES)
     (state,) = table.index.create(["id"], build=False)
-    assert (state.column, state.segments, state.covered_files, state.uncovered_files) == ("id", 0, 0, 3)
+    assert (state.columns, state.segments, state.covered_files, state.uncovered_files) == (("id",), 0, 0, 3)
     assert table.explain("id = 7").skipped_by_index == 0
     (state,) = table.index.build()
     assert (state.segments, state.entries, state.covered_files, state.uncovered_files) == (1, 8, 3, 0)
@@ -345,7 +345,7 @@ def test_widened_and_renamed_columns_are_found(tmp_path: Path) -> None:
     table.alter.rename_column("id", "key")
     write_deltalake(tmp_path, pa.table({"key": pa.array([99, 2**40])}), mode="append")
     table = DeltaTable(tmp_path)
-    assert [s.column for s in table.index.describe()] == ["key"]
+    assert [s.columns for s in table.index.describe()] == [("key",)]
     assert table.explain("key = 99L").skipped_by_index == 1
     assert len(rows(table, "key = 99")) == 2
     table.index.build()
@@ -371,12 +371,16 @@ def test_names_that_fit_no_index_are_refused(tmp_path: Path) -> None:
     table = written(tmp_path, FILES)
     with pytest.raises(InvalidArgumentError, match="no column `x`"):
         table.index.create(["x"])
-    with pytest.raises(UnsupportedFeatureError, match="several columns"):
-        table.index.create(["id", "n"])
+    with pytest.raises(InvalidArgumentError, match="names the column `ID` twice"):
+        table.index.create(["id", "ID"])
+    with pytest.raises(InvalidArgumentError, match="no column `x`"):
+        table.index.create(["id", "x"])
     with pytest.raises(InvalidArgumentError, match="in a list"):
         table.index.create([])
-    with pytest.raises(InvalidArgumentError, match="has no key index"):
+    with pytest.raises(InvalidArgumentError, match="the column `id` has no key index"):
         table.index.drop(["id"])
+    with pytest.raises(InvalidArgumentError, match="the columns `id`, `n` have no key index"):
+        table.index.drop(["id", "n"])
 
 
 def test_statements(tmp_path: Path) -> None:
@@ -388,6 +392,121 @@ def test_statements(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).explain("id = 50").selected == 3
     assert DeltaTable(tmp_path).metadata().configuration == {}
     assert {p.suffix for p in objects(tmp_path)} == {".json"}
+
+
+# --- several columns --------------------------------------------------------------------------------------------------
+
+# Each file has each tenant and each number, but only some of the pairs.
+PAIRS = [
+    [("a", 1), ("b", 2), ("c", 3)],
+    [("a", 2), ("b", 3), ("c", 1)],
+    [("a", 3), ("b", 1), ("c", 2), (None, 1), ("a", None)],
+]
+
+
+def of_pairs(path: Path, **options: Any) -> DeltaTable:
+    for pairs in PAIRS:
+        tenants, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        part = pa.table({"tenant": tenants, "number": pa.array(numbers, pa.int32()), "n": range(len(pairs))})
+        write_deltalake(path, part, mode="append", **options)
+    return DeltaTable(path)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "files"),
+    [
+        ("tenant = 'a' AND number = 2", 1),
+        ("number = 2 AND n >= 0 AND tenant = 'a'", 1),
+        ("tenant = 'a' AND number IN (1, 3)", 2),
+        ("tenant IN ('a', 'b') AND number IN (1, 2)", 3),
+        ("(tenant = 'a' AND number = 1) OR (tenant = 'b' AND number = 2)", 1),
+        ("(tenant = 'a' AND number = 1) OR (tenant = 'b' AND number = 3)", 2),
+        ("(tenant = 'a' AND number = 1) OR tenant = 'b'", 3),
+        ("tenant = 'd' AND number = 1", 0),
+        ("tenant = 'a'", 3),
+        ("tenant = 'a' AND number <=> 2", 3),
+        ("tenant IS NULL AND number = 1", 1),
+    ],
+)
+def test_an_index_of_several_columns_is_used_where_all_are_compared(tmp_path: Path, predicate: str, files: int) -> None:
+    table = of_pairs(tmp_path)
+    expected = rows(table, predicate)
+    (state,) = table.index.create(["tenant", "number"])
+    assert (state.columns, state.entries, state.covered_files) == (("tenant", "number"), 9, 3)
+    assert table.metadata().configuration["deltaplane.index.(tenant,number)"] == "tenant,number"
+    assert table.explain(predicate).selected <= files
+    assert rows(table, predicate) == expected
+    assert rows(fresh(tmp_path), predicate) == expected
+    assert sql(f"SELECT n FROM delta.`{tmp_path}` WHERE {predicate}").num_rows == len(expected)
+
+
+def test_pairs_are_found_after_renames_widening_and_foreign_files(tmp_path: Path) -> None:
+    properties = {"delta.enableTypeWidening": "true", "delta.columnMapping.mode": "name"}
+    table = of_pairs(tmp_path, configuration=properties)
+    table.index.create(["number", "tenant"])
+    sql(f"ALTER TABLE delta.`{tmp_path}` ALTER COLUMN number TYPE BIGINT")
+    table = DeltaTable(tmp_path)
+    table.alter.rename_column("tenant", "who, where")
+    table = DeltaTable(tmp_path)
+    assert [s.columns for s in table.index.describe()] == [("number", "who, where")]
+    assert table.explain("`who, where` = 'a' AND number = 2L").selected == 1
+    new = pa.table({"who, where": ["a"], "number": pa.array([2], pa.int64()), "n": [9]})
+    write_deltalake(tmp_path, new, mode="append")
+    table = DeltaTable(tmp_path)
+    matches = rows(table, "`who, where` = 'a' AND number = 2")
+    assert sorted(row["n"] for row in matches) == [0, 9]
+    table.index.build()
+    assert [s.covered_files for s in table.index.describe()] == [4]
+    assert rows(table, "`who, where` = 'a' AND number = 2") == matches
+    # An index loses its meaning with one of its columns, and a new column of the name is another.
+    table.alter.drop_columns(["number"])
+    table.alter.add_columns(Field("number", "long"))
+    assert table.index.describe() == []
+    assert rows(table, "`who, where` = 'a' AND number = 2") == []
+
+
+@pytest.mark.parametrize("source_rows", [3, 200])
+def test_a_merge_by_several_columns_reads_the_files_of_its_keys(tmp_path: Path, source_rows: int) -> None:
+    """With few keys their lists are combined; with many, the rows themselves are looked up."""
+    for file in range(6):
+        numbers = [*range(500), 0]
+        tenants = [f"t{(number + file) % 6}" for number in numbers[:-1]] + ["t5"]
+        write_deltalake(tmp_path, pa.table({"tenant": tenants, "number": numbers, "n": [0] * 501}), mode="append")
+    table = DeltaTable(tmp_path)
+    table.index.create(["tenant", "number"])
+    # Pairs that the third file has alone.
+    keys = [(f"t{(number + 2) % 6}", number) for number in range(7, 7 + source_rows)]
+    tenants, numbers = [k[0] for k in keys] + [None], [k[1] for k in keys] + [9]
+    source = pa.table({"tenant": tenants, "number": numbers, "n": [1] * len(numbers)})
+    merger = table.merge(source, "t.tenant = s.tenant AND t.number = s.number", source_alias="s", target_alias="t")
+    done = merger.when_matched_update_all().execute()
+    assert (done["num_target_files_scanned"], done["num_target_rows_updated"]) == (1, source_rows)
+    assert len(rows(table, "n = 1")) == source_rows
+    # A null of the source equals a null: no index tells where those are.
+    written_null = pa.table({"tenant": pa.array([None], pa.string()), "number": [7], "n": [0]})
+    write_deltalake(tmp_path, written_null, mode="append")
+    table = DeltaTable(tmp_path)
+    table.index.build()
+    nulls = pa.table({"tenant": pa.array([None], pa.string()), "number": [7], "n": [2]})
+    merger = table.merge(nulls, "t.tenant <=> s.tenant AND t.number = s.number", source_alias="s", target_alias="t")
+    assert merger.when_matched_update_all().execute()["num_target_rows_updated"] == 1
+
+
+def test_indexes_of_one_and_of_several_columns_are_apart(tmp_path: Path) -> None:
+    table = of_pairs(tmp_path)
+    table.index.create(["number"])
+    table.index.create(["tenant", "number"])
+    table.index.create(["NUMBER", "tenant"])
+    assert [s.columns for s in table.index.describe()] == [("tenant", "number"), ("number",)]
+    sql(f"ALTER TABLE delta.`{tmp_path}` DROP INDEX ON (number)")
+    table = DeltaTable(tmp_path)
+    assert [s.columns for s in table.index.describe()] == [("tenant", "number")]
+    assert table.explain("tenant = 'a' AND number = 2").selected == 1
+    sql(f"ALTER TABLE delta.`{tmp_path}` DROP INDEX ON (number, tenant)")
+    assert DeltaTable(tmp_path).metadata().configuration == {}
+    assert {p.suffix for p in objects(tmp_path)} == {".json"}
+    sql(f"ALTER TABLE delta.`{tmp_path}` ADD INDEX ON (tenant, number)")
+    assert DeltaTable(tmp_path).explain("tenant = 'a' AND number = 2").selected == 1
 
 
 # --- other engines ----------------------------------------------------------------------------------------------------
@@ -440,8 +559,14 @@ _step = st.one_of(
 )
 
 
+def of_ids(ids: list[int]) -> pa.Table:
+    """Rows whose two columns have the same values."""
+    return pa.table({"id": pa.array(ids, pa.int64()), "same": pa.array(ids, pa.int32())})
+
+
 class History:
-    """A table with an index, changed step by step; a list of ids is the model."""
+    """A table with indexes of one and of two columns, changed step by step; a list of ids is the
+    model."""
 
     def __init__(self, path: Path, vectors: bool) -> None:
         self.path = path
@@ -452,6 +577,7 @@ class History:
         self.vacuumed_at = 0
         self.append([0, 5], configuration=properties)
         DeltaTable(path).index.create(["id"])
+        DeltaTable(path).index.create(["same", "id"])
         self.note()
 
     def note(self) -> None:
@@ -460,12 +586,12 @@ class History:
     def append(self, ids: list[int], **options: Any) -> None:
         # The bounds of all files are the same.
         ids = [*ids, min(_KEYS), max(_KEYS)]
-        write_deltalake(self.path, pa.table({"id": pa.array(ids, pa.int64())}), mode="append", **options)
+        write_deltalake(self.path, of_ids(ids), mode="append", **options)
         self.ids += ids
 
     def foreign(self, ids: list[int]) -> None:
         if not self.vectors:
-            deltalake.write_deltalake(self.path, pa.table({"id": pa.array(ids, pa.int64())}), mode="append")
+            deltalake.write_deltalake(self.path, of_ids(ids), mode="append")
             self.ids += ids
 
     def delete(self, ids: list[int]) -> None:
@@ -473,12 +599,13 @@ class History:
         self.ids = [i for i in self.ids if i not in ids]
 
     def update(self, ids: list[int]) -> None:
-        fresh(self.path).update({"id": "id + 20"}, predicate=f"id = {ids[0]}")
+        fresh(self.path).update({"id": "id + 20", "same": "same + 20"}, predicate=f"same = id AND id = {ids[0]}")
         self.ids = [i + 20 if i == ids[0] else i for i in self.ids]
 
     def merge(self, ids: list[int]) -> None:
-        source = pa.table({"id": pa.array(sorted(set(ids)), pa.int64())})
-        merger = DeltaTable(self.path).merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+        source = of_ids(sorted(set(ids)))
+        condition = "t.id = s.id AND t.same = s.same"
+        merger = DeltaTable(self.path).merge(source, condition, source_alias="s", target_alias="t")
         merger.when_matched_delete().when_not_matched_insert_all().execute()
         there = set(self.ids)
         self.ids = [i for i in self.ids if i not in ids] + [i for i in set(ids) if i not in there]
@@ -534,6 +661,8 @@ def check(table: DeltaTable, ids: list[int]) -> None:
     assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(ids)
     for key in [*_KEYS, 25]:
         matches = table.scan(["id"], f"id = {key}").to_arrow()["id"].to_pylist()
+        assert matches == [i for i in ids if i == key], key
+        matches = table.scan(["id"], f"id = {key} AND same = {key}").to_arrow()["id"].to_pylist()
         assert matches == [i for i in ids if i == key], key
     some = {0, 3, 8, 25}
     matches = table.scan(["id"], "id IN (0, 3, 8, 25)").to_arrow()["id"].to_pylist()

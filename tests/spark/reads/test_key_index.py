@@ -86,6 +86,31 @@ def test_lists_and_merges_of_many_keys_open_the_files_of_the_keys(spark: SparkSe
     assert DeltaTable(root).count() == 8 * 502
 
 
+def test_conditions_and_merges_of_two_columns_open_the_files_of_the_pairs(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "pairs"
+    for file in range(6):
+        numbers = [*range(600), 0]
+        tenants = [f"t{(number + file) % 6}" for number in numbers[:-1]] + ["t5"]
+        write_deltalake(root, pa.table({"tenant": tenants, "number": numbers, "n": numbers}), mode="append")
+    table = DeltaTable(root)
+    table.index.create(["tenant", "number"])
+    # Pairs that the third file has alone.
+    pairs = [(f"t{(number + 2) % 6}", number) for number in range(7, 207)]
+    planned = set(table.files("tenant = 't3' AND number = 7"))
+    assert len(planned) == 1
+    gone = away(root, set(table.files()) - planned)
+    frame = dp.read(spark, str(root))
+    assert frame.where("tenant = 't3' AND number = 7 AND n > 0").count() == 1
+    assert frame.where("(tenant = 't3' AND number = 7) OR (tenant = 't4' AND number = 8)").count() == 2
+    source = spark.createDataFrame([*pairs, (None, 9)], "tenant string, number long")
+    target = dp.DeltaTable.forPath(spark, str(root)).alias("t")
+    condition = "t.tenant = s.tenant AND t.number = s.number"
+    target.merge(source.alias("s"), condition).whenMatchedUpdate(set={"n": "-5"}).execute()
+    for path in gone:
+        path.rename(path.with_suffix(""))
+    assert dp.read(spark, str(root)).where("n = -5").count() == 200
+
+
 def test_statistics_leave_files_out_by_lists_of_many_values(spark: SparkSession, tmp_path: Path) -> None:
     root = tmp_path / "t"
     for first in (0, 100, 200):

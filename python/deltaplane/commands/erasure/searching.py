@@ -159,8 +159,9 @@ class Search:
         indexes = self._snapshot.indexes()
         covers_removed = sum(segment["files"] for segment in named) > sum(index.covered_files for index in indexes)
         for index in indexes:
-            if covers_removed and index.segments and index.column.lower() in searched:
-                what = f"fingerprints of {index.entries:,} values of {index.column}, also of removed files"
+            if covers_removed and index.segments and any(column.lower() in searched for column in index.columns):
+                named_columns = ", ".join(index.columns)
+                what = f"fingerprints of {index.entries:,} values of {named_columns}, also of removed files"
                 yield Trace("index", "_deltaplane_index", what, None, "table.index.build(rebuild=True), then VACUUM")
         for path in sorted(stored.keys() - {segment["path"] for segment in named}):
             if path.endswith(".keys"):

@@ -15,6 +15,7 @@ from deltaplane.commands.merge import sql
 from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
 from deltaplane.expr.row_filter import understands
+from deltaplane.io.index_properties import has_indexes, indexed_together
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,8 @@ _LISTED_KEYS = 64
 _LOOKED_UP = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz")
 _MOST_MEMBERS = 1 << 21
 
-# A key's column, the source's values, and whether nulls equal each other.
+# A key's column, the source's values of it and then of further keys, and whether nulls equal each
+# other.
 Members = tuple[str, "pa.RecordBatchReader", bool]
 
 
@@ -48,9 +50,10 @@ def any_of(trees: Sequence[_native.Predicate | None]) -> _native.Predicate | Non
     return _native.Predicate.any_of(known) if len(known) == len(trees) else None
 
 
-def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Members | None:
+def key_members(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine, source_rows: int) -> Members | None:
     """The source's values of the most selective key: no other rows can match. None if the core
-    can't look it up."""
+    can't look it up. With the values of the other keys where the table has an index of several
+    columns."""
     keys = [k for k in plan.keys if len(k.column) == 1 and k.type.name in _LOOKED_UP]
     if not keys or source_rows > _MOST_MEMBERS:
         return None
@@ -58,7 +61,17 @@ def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Membe
     if len(keys) > 1:
         counts = engine.counts(sql.count_keys(keys))
         key = keys[counts.index(max(counts))]
-    return key.column[0], engine.reader(sql.key_values(key)), key.null_safe
+    together = [key]
+    if not key.null_safe and _has_index_of_several(snapshot):
+        together += [other for other in keys if other is not key and not other.null_safe]
+    return key.column[0], engine.reader(sql.key_values(together)), key.null_safe
+
+
+def _has_index_of_several(snapshot: _native.Snapshot) -> bool:
+    if not has_indexes(snapshot):
+        return False
+    fields = snapshot.schema.to_value()["fields"]
+    return bool(indexed_together(fields, snapshot.info.configuration))
 
 
 def _range(key: Key, engine: LocalEngine) -> tree.Node:

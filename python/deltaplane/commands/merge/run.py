@@ -142,7 +142,7 @@ class _Run:
     def _join(self, sources: int) -> None:
         """Finds the matching pairs of rows, with the clause that applies to each."""
         columns = sorted(self._plan.joined_columns)
-        self._scan(columns, self._matching, key_members(self._plan, self._engine, sources))
+        self._scan(columns, self._matching, key_members(self._snapshot, self._plan, self._engine, sources))
         self._engine.run(self._sql.join(columns))
 
     def _join_unmatched(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from deltaplane.commands.merge.plan import BoundClause, Key, MergePlan
+from deltaplane.expr.types import quoted
 
 __all__ = ["CREATE_MATCHED", "MergeSql", "count_keys", "key_bounds", "key_values", "keys_up_to"]
 
@@ -18,9 +19,10 @@ CREATE_MATCHED = "CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMA
 _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
 
 
-def key_values(key: Key) -> str:
-    """A key's value of each row of the source."""
-    return f"SELECT {key.source} AS k FROM source s"
+def key_values(keys: Sequence[Key]) -> str:
+    """The keys' values of each row of the source, with the names of the table's columns."""
+    values = ", ".join(f"{key.source} AS {quoted(key.column[0])}" for key in keys)
+    return f"SELECT {values} FROM source s"
 
 
 def count_keys(keys: Sequence[Key]) -> str:

@@ -107,10 +107,10 @@ class ScanReport(Record):
 
 
 class KeyIndex(Record):
-    """A column's index of keys: its objects and bytes, its pairs of file and key, and the live
+    """An index of keys: its columns, its objects and bytes, its pairs of file and key, and the live
     files that it covers."""
 
-    column: str
+    columns: list[str]
     segments: int
     size_bytes: int
     entries: int

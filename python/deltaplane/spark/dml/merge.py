@@ -23,7 +23,7 @@ from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.io.index_properties import indexed_columns
+from deltaplane.io.index_properties import indexed_columns, indexed_together
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
@@ -133,7 +133,8 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Comman
     for clause in what.clauses:
         columns.check_star(clause)
     of_target = columns.schema.to_value()["fields"]
-    keys = SourceKeys(text, (of_target, target.alias), (fields, alias), indexed_columns(of_target, configuration))
+    indexed = indexed_columns(of_target, configuration), indexed_together(of_target, configuration)
+    keys = SourceKeys(text, (of_target, target.alias), (fields, alias), *indexed)
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     says = what.parameters or _said(jvm, what, text)
     others = what.reads_others

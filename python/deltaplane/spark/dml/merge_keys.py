@@ -3,8 +3,10 @@ scan and for the core."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -55,6 +57,13 @@ class _Key:
         """One of the values in the column's type."""
         return F.date_from_unix_date(F.lit(value)) if self.type.name == "date" else F.lit(value)
 
+    def one_of(self, values: Sequence[Any]) -> tuple[Column, tree.Node]:
+        """That a row of the target has one of these values: for Spark, and for the core."""
+        if not values:
+            return F.lit(False), tree.is_in(tree.column([self.target]), [tree.literal(None, "void")])
+        met = F.col(quoted(self.target)).isin([self.constant(value) for value in values])
+        return met, tree.is_in(tree.column([self.target]), [self.literal(value) for value in values])
+
     def literal(self, value: Any) -> tree.Node:
         """One of the values as a literal for the core."""
         if self.type.name == "date":
@@ -72,12 +81,14 @@ class SourceKeys:
         target, source: their columns, as Delta's JSON, and the qualifiers that the condition may
             use for them.
         indexed: the target's columns with an index of keys.
+        together: the target's columns of each index of several.
     """
 
     condition: str
     target: tuple[list[Any], str | None]
     source: tuple[list[Any], str | None]
     indexed: frozenset[str] = frozenset()
+    together: Sequence[tuple[str, ...]] = ()
     keys: list[_Key] = field(init=False, default_factory=list)
     # Conditions that every matching row of the target satisfies, derived without reading the
     # source.
@@ -142,14 +153,34 @@ class SourceKeys:
                     [tree.compare(">=", name, key.literal(low)), tree.compare("<=", name, key.literal(high))]
                 )
             else:
-                met = column.isin([key.constant(value) for value in values]) if values else F.lit(False)
-                part = tree.is_in(name, [key.literal(value) for value in values] or [tree.literal(None, "void")])
+                met, part = key.one_of(values)
             if key.null_safe:
                 met = met | column.isNull()
                 part = tree.any_of([part, tree.compare("<=>", name, tree.literal(None, "void"))])
             columns.append(met)
             trees.append(part)
+        for met, part in self._combined(source, row["rows"]):
+            columns.append(met)
+            trees.append(part)
         return row["rows"], columns, trees
+
+    def _combined(self, source: DataFrame, rows: int) -> Iterator[tuple[Column, tree.Node]]:
+        """For each index of several columns that are all compared by `=`: that a row has one of the
+        source's keys in them. Nothing for an index of which the source has too many keys."""
+        by_target = {key.target: key for key in self.keys if not key.null_safe}
+        for names in self.together:
+            keys = [by_target[name] for name in names if name in by_target]
+            if len(keys) < len(names) or rows > _LISTED_ROWS:
+                continue
+            values = source.select(*(key.values.alias(f"k{i}") for i, key in enumerate(keys))).dropna()
+            matches = [tuple(row) for row in values.distinct().limit(_INDEXED_KEYS + 1).collect()]
+            if 0 < len(matches) <= _INDEXED_KEYS:
+                listed = max(range(len(keys)), key=lambda i: len({match[i] for match in matches}))
+                groups: dict[tuple[Any, ...], list[Any]] = {}
+                for match in matches:
+                    groups.setdefault(match[:listed] + match[listed + 1 :], []).append(match[listed])
+                if len(groups) <= _LISTED_KEYS:
+                    yield _in_groups(keys[:listed] + keys[listed + 1 :], keys[listed], groups)
 
     def _values(self, source: DataFrame, key: _Key, rows: int, low: Any, high: Any) -> list[Any] | None:
         """A key's values, None if there are too many."""
@@ -163,3 +194,20 @@ class SourceKeys:
             row[0] for row in source.select(column).where(column.isNotNull()).distinct().limit(most + 1).collect()
         ]
         return distinct if len(distinct) <= most else None
+
+
+def _in_groups(
+    equal: Sequence[_Key], listed: _Key, groups: Mapping[tuple[Any, ...], Sequence[Any]]
+) -> tuple[Column, tree.Node]:
+    """That a row has the values of one group in some columns, and one of the group's values in
+    another: for Spark, and for the core."""
+    columns, trees = [], []
+    for values, of_listed in groups.items():
+        met, node = listed.one_of(of_listed)
+        nodes = [node]
+        for key, value in zip(equal, values, strict=True):
+            same, node = key.one_of([value])
+            met, nodes = met & same, [*nodes, node]
+        columns.append(met)
+        trees.append(tree.all_of(nodes))
+    return reduce(or_, columns), tree.any_of(trees)

@@ -10,12 +10,11 @@ use super::reader::Segment;
 use super::writer::{SegmentFiles, write_segment};
 use crate::bucket::Coding;
 use crate::entries::{EntrySorter, MOST_FILES};
-use crate::keys::KeyClass;
 use crate::manifest::SegmentInfo;
 
-/// Writes the entries of these segments, which are of one column, as one under this key; returns
-/// its entry in a manifest. `None` if they have too few bits of the hashes for their keys, or too
-/// many files: then the files must be read again.
+/// Writes the entries of these segments, which are of the same columns, as one under this key;
+/// returns its entry in a manifest. `None` if they have too few bits of the hashes for their keys,
+/// or too many files: then the files must be read again.
 ///
 /// # Errors
 /// `CorruptFile` for a damaged segment; those of the store and of temporary files.
@@ -28,7 +27,6 @@ pub async fn merge_segments(
     let Some((first, _)) = segments.first() else {
         return Ok(None);
     };
-    let (column, class): (&str, KeyClass) = (&first.column, first.class);
     let known_bits = segments.iter().map(|(_, s)| s.hash_bits()).min().unwrap_or(0);
     let entries = segments.iter().map(|(info, _)| info.entries).sum();
     let files = files_of(segments);
@@ -55,8 +53,7 @@ pub async fn merge_segments(
     }
     let covered = SegmentFiles {
         table,
-        column,
-        class,
+        columns: &first.columns,
         files: &files,
         known_bits: Some(known_bits),
     };

@@ -1,4 +1,4 @@
-//! A segment: the keys of one column in some files, as one immutable object.
+//! A segment: the keys of one index in some files, as one immutable object.
 //!
 //! Buckets, one after another; then the tail: the directory (length and checksum of each bucket),
 //! the covered files, a description as JSON, and a trailer with their lengths and a checksum. A
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bucket::Coding;
-use crate::keys::KeyClass;
+use crate::keys::KeyColumn;
 
 /// The last bytes of a segment, with the format's version.
-const MAGIC: [u8; 8] = *b"DPKEYS\x00\x02";
+const MAGIC: [u8; 8] = *b"DPKEYS\x00\x03";
 /// Bytes of a directory's entry.
 const DIRECTORY_ENTRY: usize = 8;
 /// Bytes of the trailer: three lengths, the checksum and the magic.
@@ -28,9 +28,8 @@ const TRAILER: usize = 12 + 8 + 8;
 struct Description {
     /// The table's id: a location may have another table later.
     table: String,
-    /// The column's name in files.
-    column: String,
-    class: KeyClass,
+    /// The columns that keys are made of.
+    columns: Vec<KeyColumn>,
     coding: Coding,
     entries: u64,
     files: u64,

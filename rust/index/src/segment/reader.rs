@@ -96,14 +96,8 @@ impl Segment {
         let parts = Parts::of(&tail).ok_or_else(|| damaged("has a wrong checksum or an unknown format"))?;
         let description: Description =
             serde_json::from_slice(parts.description).map_err(|_| damaged("has an unknown description"))?;
-        let expected = (table, info.column.as_str(), info.class);
-        if (
-            description.table.as_str(),
-            description.column.as_str(),
-            description.class,
-        ) != expected
-        {
-            return Err(damaged("belongs to another table or column"));
+        if description.table != table || description.columns != info.columns {
+            return Err(damaged("belongs to another table or other columns"));
         }
         let coding = description.coding;
         let (buckets, end) = directory(parts.directory);

@@ -36,16 +36,23 @@ fn written_sized(store: &Store, key: &str, entries: &[(u64, u32)], files: &[(Str
     entries
         .iter()
         .for_each(|(hash, file)| sorter.push(*hash, *file).unwrap());
+    let columns = [column("c", KeyClass::Number)];
     let covered = SegmentFiles {
         table: "id",
-        column: "c",
-        class: KeyClass::Number,
+        columns: &columns,
         files,
         known_bits: None,
     };
     block_on(write_segment(store, key, &covered, sorter.finish().unwrap()))
         .unwrap()
         .unwrap()
+}
+
+fn column(name: &str, class: KeyClass) -> KeyColumn {
+    KeyColumn {
+        name: name.to_owned(),
+        class,
+    }
 }
 
 /// The size of a file whose rows are wide.
@@ -206,21 +213,24 @@ fn segments_with_too_few_bits_are_not_merged() {
 }
 
 #[test]
-fn a_segment_of_another_table_or_column_is_refused() {
+fn a_segment_of_another_table_or_other_columns_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(&dir);
     let info = written(&store, "s", &[(1, 0)], 1);
     assert!(block_on(Segment::open(&store, &info, "other")).is_err());
-    let renamed = SegmentInfo {
-        column: "d".to_owned(),
-        ..info.clone()
-    };
-    assert!(block_on(Segment::open(&store, &renamed, "id")).is_err());
-    let typed = SegmentInfo {
-        class: KeyClass::Text,
-        ..info.clone()
-    };
-    assert!(block_on(Segment::open(&store, &typed, "id")).is_err());
+    let number = column("c", KeyClass::Number);
+    for columns in [
+        vec![column("d", KeyClass::Number)],
+        vec![column("c", KeyClass::Text)],
+        vec![number.clone(), number],
+        Vec::new(),
+    ] {
+        let other = SegmentInfo {
+            columns,
+            ..info.clone()
+        };
+        assert!(block_on(Segment::open(&store, &other, "id")).is_err());
+    }
     let missing = SegmentInfo {
         path: "t".to_owned(),
         ..info
@@ -235,8 +245,7 @@ fn the_newest_readable_manifest_counts() {
     let manifest = |paths: &[&str]| {
         let segment = |path: &&str| SegmentInfo {
             path: format!("{DIR}/{path}"),
-            column: "c".to_owned(),
-            class: KeyClass::Text,
+            columns: vec![column("c", KeyClass::Text)],
             files: 1,
             entries: 1,
             size_bytes: 9,

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Description, MAGIC, bucket_checksum};
 use crate::bucket::Coding;
 use crate::entries::Entries;
-use crate::keys::KeyClass;
+use crate::keys::KeyColumn;
 use crate::manifest::SegmentInfo;
 
 /// Bytes that are collected before they are handed to the store.
@@ -18,10 +18,8 @@ const PART_BYTES: usize = 1 << 20;
 pub struct SegmentFiles<'a> {
     /// The table's id.
     pub table: &'a str,
-    /// The column's name in files.
-    pub column: &'a str,
-    /// The class of its values.
-    pub class: KeyClass,
+    /// The columns that keys are made of.
+    pub columns: &'a [KeyColumn],
     /// Decoded paths, and sizes in bytes.
     pub files: &'a [(String, i64)],
     /// The first bits of hashes that entries have, if they are those of other segments.
@@ -68,8 +66,7 @@ pub async fn write_segment(
     }
     let description = Description {
         table: covered.table.to_owned(),
-        column: covered.column.to_owned(),
-        class: covered.class,
+        columns: covered.columns.to_vec(),
         coding,
         entries: count,
         files: covered.files.len() as u64,
@@ -80,8 +77,7 @@ pub async fn write_segment(
     let size_bytes = upload.finish().await?;
     Ok(Some(SegmentInfo {
         path: key.to_owned(),
-        column: description.column,
-        class: covered.class,
+        columns: description.columns,
         files: description.files,
         entries: count,
         size_bytes,

@@ -1,4 +1,4 @@
-//! Builds the index of a table's columns: reads them from the files that no segment covers, sorts
+//! Builds the indexes of a table: reads their columns from the files that no segment covers, sorts
 //! the keys' hashes in bounded memory, and publishes new segments by a new manifest. Commits
 //! nothing.
 
@@ -10,7 +10,7 @@ use arrow::datatypes::Int32Type;
 use deltaplane_data::{FILE, FileRead};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_index::{
-    DIR, EntrySorter, MOST_FILES, Manifest, Segment, SegmentFiles, SegmentInfo, each_hash, newest, publish,
+    DIR, EntrySorter, MOST_FILES, Manifest, Segment, SegmentFiles, SegmentInfo, each_key, newest, publish,
     refresh_copy, unneeded, write_segment,
 };
 use deltaplane_log::{PlanColumns, Snapshot, new_id, now_ms};
@@ -21,7 +21,7 @@ use tracing::warn;
 
 use super::merging::{self, MOST_ROWS};
 use crate::file_sets::file_read;
-use crate::key_lookup::{IndexedColumn, OpenIndex, indexed_columns};
+use crate::key_lookup::{OpenIndex, TableIndex, table_indexes};
 use crate::scan::Scan;
 
 /// Attempts to publish a manifest while others publish theirs.
@@ -30,11 +30,11 @@ const ATTEMPTS: usize = 16;
 /// older one, and other builders may be about to publish theirs.
 const UNNEEDED_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// The index of one column.
+/// An index of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyIndex {
-    /// The column's name.
-    pub column: String,
+    /// The names of the columns that keys are made of, in the order of their values.
+    pub columns: Vec<String>,
     /// Objects that hold the index.
     pub segments: u64,
     /// Their bytes.
@@ -54,39 +54,38 @@ struct LiveFile {
     rows: u64,
 }
 
-/// Brings the index of every indexed column up to date; `again` builds it from all files. Returns
-/// the state of each column's index.
+/// Brings every index up to date; `again` builds it from all files. Returns the state of each.
 ///
 /// # Errors
 /// Those of reading the log and data files and of the store; `ConcurrentWrite` if other builders
 /// publish manifests all the time.
 pub async fn build(snapshot: &Snapshot, again: bool) -> Result<Vec<KeyIndex>> {
-    let columns = indexed_columns(snapshot.state());
-    if columns.is_empty() {
+    let indexes = table_indexes(snapshot.state());
+    if indexes.is_empty() {
         return Ok(Vec::new());
     }
     let live = live_files(snapshot).await?;
-    for column in &columns {
-        update(snapshot, column, &live, again).await?;
+    for index in &indexes {
+        update(snapshot, index, &live, again).await?;
     }
     clean_up(snapshot).await;
-    states(snapshot, &columns, &live).await
+    states(snapshot, &indexes, &live).await
 }
 
-/// The state of the index of every indexed column.
+/// The state of every index.
 ///
 /// # Errors
 /// Those of reading the log and of the store.
 pub async fn describe(snapshot: &Snapshot) -> Result<Vec<KeyIndex>> {
-    let columns = indexed_columns(snapshot.state());
-    match columns.is_empty() {
+    let indexes = table_indexes(snapshot.state());
+    match indexes.is_empty() {
         true => Ok(Vec::new()),
-        false => states(snapshot, &columns, &live_files(snapshot).await?).await,
+        false => states(snapshot, &indexes, &live_files(snapshot).await?).await,
     }
 }
 
-/// Deletes old objects that no manifest names; with `dropped` also the segments of columns that
-/// aren't indexed any more, which it removes from the manifest.
+/// Deletes old objects that no manifest names; with `dropped` also the segments of indexes that
+/// the table has no more, which it removes from the manifest.
 ///
 /// # Errors
 /// Those of the store; `ConcurrentWrite` as in [`build`].
@@ -101,8 +100,8 @@ pub async fn clean(snapshot: &Snapshot, dropped: bool) -> Result<()> {
 }
 
 async fn drop_segments(snapshot: &Snapshot) -> Result<()> {
-    let columns = indexed_columns(snapshot.state());
-    let is_indexed = |s: &SegmentInfo| columns.iter().any(|c| c.physical == s.column);
+    let indexes = table_indexes(snapshot.state());
+    let is_indexed = |s: &SegmentInfo| indexes.iter().any(|index| s.is_of(&index.columns));
     let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
     let gone: Vec<String> = manifest
         .segments
@@ -138,13 +137,12 @@ async fn live_files(snapshot: &Snapshot) -> Result<Vec<LiveFile>> {
     Ok(files)
 }
 
-/// The opened segments of a column; those that can't be opened are left out.
-async fn opened(snapshot: &Snapshot, column: &IndexedColumn, manifest: &Manifest) -> Vec<(SegmentInfo, Arc<Segment>)> {
-    let index = OpenIndex::of(snapshot);
-    let of_column = |s: &&SegmentInfo| s.column == column.physical && s.class == column.class;
+/// The opened segments of an index; those that can't be opened are left out.
+async fn opened(snapshot: &Snapshot, index: &TableIndex, manifest: &Manifest) -> Vec<(SegmentInfo, Arc<Segment>)> {
+    let open = OpenIndex::of(snapshot);
     let mut segments = Vec::new();
-    for info in manifest.segments.iter().filter(of_column) {
-        if let Some(segment) = index.segment(info).await {
+    for info in manifest.segments.iter().filter(|s| index.has(s)) {
+        if let Some(segment) = open.segment(info).await {
             segments.push((info.clone(), segment));
         }
     }
@@ -157,9 +155,9 @@ fn is_covered(file: &LiveFile, segments: &[(SegmentInfo, Arc<Segment>)]) -> bool
         .any(|(_, s)| s.covered().number(&file.read.path, file.size).is_some())
 }
 
-async fn update(snapshot: &Snapshot, column: &IndexedColumn, live: &[LiveFile], again: bool) -> Result<()> {
+async fn update(snapshot: &Snapshot, index: &TableIndex, live: &[LiveFile], again: bool) -> Result<()> {
     let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
-    let segments = opened(snapshot, column, &manifest).await;
+    let segments = opened(snapshot, index, &manifest).await;
     let covered: usize = segments.iter().map(|(_, s)| s.covered().len()).sum();
     let live_covered = live.iter().filter(|f| is_covered(f, &segments)).count();
     let again = again || covered.saturating_sub(live_covered) > live.len();
@@ -168,7 +166,7 @@ async fn update(snapshot: &Snapshot, column: &IndexedColumn, live: &[LiveFile], 
         false => merging::merge(snapshot, &segments).await?,
     };
     let known: Vec<String> = manifest.segments.iter().map(|s| s.path.clone()).collect();
-    let of_column = manifest.segments.iter().filter(|s| s.column == column.physical).count();
+    let of_index = manifest.segments.iter().filter(|s| s.is_of(&index.columns)).count();
     let is_replaced = |path: &String| merged.as_ref().is_some_and(|m| m.replaced.contains(path));
     let sound = segments.iter().map(|(info, _)| info.path.clone());
     let retained: Vec<String> = sound.filter(|path| !again && !is_replaced(path)).collect();
@@ -179,15 +177,15 @@ async fn update(snapshot: &Snapshot, column: &IndexedColumn, live: &[LiveFile], 
     let files = live.iter().filter(|f| !is_covered(f, &covering)).collect();
     let mut built: Vec<SegmentInfo> = merged.and_then(|m| m.segment).into_iter().collect();
     for group in grouped(files) {
-        built.push(build_segment(snapshot, column, &group).await?);
+        built.push(build_segment(snapshot, index, &group).await?);
     }
-    if built.is_empty() && retained.len() == of_column {
+    if built.is_empty() && retained.len() == of_index {
         return Ok(());
     }
     publish_change(snapshot, |of_table| {
         // Segments that other builders published meanwhile stay.
         let stays = |s: &SegmentInfo| !known.contains(&s.path) || retained.contains(&s.path);
-        of_table.retain(|s| s.column != column.physical || stays(s));
+        of_table.retain(|s| !s.is_of(&index.columns) || stays(s));
         of_table.extend(built.iter().cloned());
     })
     .await
@@ -208,20 +206,20 @@ fn grouped(files: Vec<&LiveFile>) -> Vec<Vec<&LiveFile>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-async fn build_segment(snapshot: &Snapshot, column: &IndexedColumn, files: &[&LiveFile]) -> Result<SegmentInfo> {
+async fn build_segment(snapshot: &Snapshot, index: &TableIndex, files: &[&LiveFile]) -> Result<SegmentInfo> {
     let listed: Vec<(String, i64)> = files.iter().map(|f| (f.read.path.clone(), f.size)).collect();
     let numbers: HashMap<&str, u32> = listed.iter().map(|(path, _)| path.as_str()).zip(0..).collect();
     let reads = files.iter().map(|f| f.read.clone()).collect();
-    let mut rows = Scan::of_files(snapshot, reads, vec![column.name.clone(), FILE.to_owned()])?.stream();
+    let columns = index.names.iter().cloned().chain([FILE.to_owned()]).collect();
+    let mut rows = Scan::of_files(snapshot, reads, columns)?.stream();
     let mut sorter = EntrySorter::default();
     while let Some(batch) = rows.try_next().await? {
-        collect(&batch, column, &numbers, &mut sorter)?;
+        collect(&batch, index, &numbers, &mut sorter)?;
     }
     let key = format!("{DIR}/s-{}.keys", new_id());
     let covered = SegmentFiles {
         table: &snapshot.state().metadata().id,
-        column: &column.physical,
-        class: column.class,
+        columns: &index.columns,
         files: &listed,
         known_bits: None,
     };
@@ -232,16 +230,20 @@ async fn build_segment(snapshot: &Snapshot, column: &IndexedColumn, files: &[&Li
 /// Adds the keys of a batch.
 fn collect(
     batch: &RecordBatch,
-    column: &IndexedColumn,
+    index: &TableIndex,
     numbers: &HashMap<&str, u32>,
     sorter: &mut EntrySorter,
 ) -> Result<()> {
     let wrong = || Error::internal("the rows of an index have other columns than were asked for");
-    let [keys, paths] = batch.columns() else {
+    let Some((paths, keys)) = batch.columns().split_last() else {
         return Err(wrong());
     };
     let files = file_numbers(paths, numbers).ok_or_else(wrong)?;
-    each_hash(column.class, keys, |row, hash| {
+    let columns: Vec<_> = index.columns.iter().map(|c| c.class).zip(keys).collect();
+    if columns.len() != index.columns.len() {
+        return Err(wrong());
+    }
+    each_key(&columns, |row, hash| {
         sorter.push(hash, *files.get(row).ok_or_else(wrong)?)
     })
 }
@@ -296,14 +298,14 @@ async fn clean_up(snapshot: &Snapshot) {
     }
 }
 
-async fn states(snapshot: &Snapshot, columns: &[IndexedColumn], live: &[LiveFile]) -> Result<Vec<KeyIndex>> {
+async fn states(snapshot: &Snapshot, indexes: &[TableIndex], live: &[LiveFile]) -> Result<Vec<KeyIndex>> {
     let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
-    let mut out = Vec::with_capacity(columns.len());
-    for column in columns {
-        let segments = opened(snapshot, column, &manifest).await;
+    let mut out = Vec::with_capacity(indexes.len());
+    for index in indexes {
+        let segments = opened(snapshot, index, &manifest).await;
         let covered = live.iter().filter(|f| is_covered(f, &segments)).count();
         out.push(KeyIndex {
-            column: column.name.clone(),
+            columns: index.names.clone(),
             segments: segments.len() as u64,
             size_bytes: segments.iter().map(|(s, _)| s.size_bytes).sum(),
             entries: segments.iter().map(|(s, _)| s.entries).sum(),

@@ -1,4 +1,4 @@
-//! Keeps the number of a column's segments small, since a look-up reads each of them: small ones
+//! Keeps the number of an index's segments small, since a look-up reads each of them: small ones
 //! become one, as in a log-structured merge tree.
 
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tracing::warn;
 
 /// Rows of a segment's files at most, unless one file has more: 350 MB of a segment.
 pub(super) const MOST_ROWS: u64 = 1 << 27;
-/// Segments of a column from which on the small ones become one.
+/// Segments of an index from which on the small ones become one.
 const MERGED_FROM: usize = 8;
-/// Segments of a column from which on small ones are built again from the data files if they
+/// Segments of an index from which on small ones are built again from the data files if they
 /// can't be merged.
 const REBUILT_FROM: usize = 16;
 /// A segment with more entries than this many times all smaller ones isn't small beside them: each
@@ -34,7 +34,7 @@ impl Merged {
     }
 }
 
-/// Merges the small ones of a column's segments; `None` if they stay as they are.
+/// Merges the small ones of an index's segments; `None` if they stay as they are.
 pub(super) async fn merge(snapshot: &Snapshot, segments: &[(SegmentInfo, Arc<Segment>)]) -> Result<Option<Merged>> {
     let group = small_ones(segments);
     if group.is_empty() {

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use deltaplane_index::{DIR, newest};
-use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_log::Snapshot;
 use deltaplane_protocol::expr::{Comparison, Expr};
 use deltaplane_store::{Options, Store, block_on};
 use futures::TryStreamExt;
 
 use super::*;
-use crate::key_lookup::narrowed;
-use crate::scan::{Scan, ScanRequest, explain, members_of};
+use crate::scan::{Scan, ScanRequest, Sought, explain};
 use crate::testing::{Table, ids};
 
 const INDEXED: [(&str, &str); 1] = [("deltaplane.index.id", "keys")];
@@ -130,12 +129,14 @@ fn keys_of_a_join_leave_files_out() {
     let snapshot = table.snapshot();
     let planned = |values: Vec<Option<i64>>, nulls: bool| {
         let values = RecordBatch::try_from_iter([("k", Arc::new(Int64Array::from(values)) as ArrayRef)]);
-        let members = members_of("id", [Ok(values.unwrap())].into_iter(), nulls)
-            .unwrap()
-            .unwrap();
-        let pruner = block_on(narrowed(&snapshot, snapshot.schema(), None, Some(&members), None));
-        let batches: Vec<RecordBatch> = block_on(snapshot.plan(pruner, PlanColumns::Files).try_collect()).unwrap();
-        batches.iter().map(RecordBatch::num_rows).sum::<usize>()
+        let sought = Sought::of("id", [Ok(values.unwrap())].into_iter(), nulls).unwrap();
+        let request = ScanRequest {
+            sought,
+            ..ScanRequest::default()
+        };
+        let scan = Scan::new(&snapshot, request).unwrap();
+        // Each file has one row group.
+        block_on(scan.row_groups(usize::MAX)).unwrap().all
     };
     assert_eq!(planned(vec![Some(70), Some(1 << 40), None], false), 1);
     assert_eq!(planned(vec![Some(2), Some(98)], false), 2);
@@ -184,9 +185,14 @@ fn a_table_without_the_property_has_no_index() {
             .map(|l| block_on(l.try_collect::<Vec<_>>()).unwrap().is_empty())
             .unwrap()
     );
-    let (key, kind) = property_to_add(snapshot.state(), "ID").unwrap();
-    assert_eq!((key.as_str(), kind), ("deltaplane.index.id", "keys"));
-    assert!(property_to_add(snapshot.state(), "missing").is_err());
-    assert!(property_to_drop(snapshot.state(), "id").is_err());
-    assert_eq!(property_to_drop(indexed().snapshot().state(), "id").unwrap(), key);
+    let only = |name: &str| [name.to_owned()];
+    let (key, kind) = property_to_add(snapshot.state(), &only("ID")).unwrap();
+    assert_eq!((key.as_str(), kind.as_str()), ("deltaplane.index.id", "keys"));
+    assert!(property_to_add(snapshot.state(), &only("missing")).is_err());
+    assert!(property_to_add(snapshot.state(), &["id".to_owned(), "ID".to_owned()]).is_err());
+    assert!(property_to_drop(snapshot.state(), &only("id")).is_err());
+    assert_eq!(
+        property_to_drop(indexed().snapshot().state(), &only("id")).unwrap(),
+        key
+    );
 }

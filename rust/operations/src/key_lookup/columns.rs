@@ -1,63 +1,104 @@
-//! Which columns of a table are indexed: properties of the table, which other writers keep and
-//! needn't know. They have the columns' names in files, which survive renaming.
+//! Which indexes of keys a table has: properties of the table, which other writers keep and needn't
+//! know. They have the columns' names in files, which survive renaming.
 
 use deltaplane_data::FILE;
 use deltaplane_error::{Error, Result};
-use deltaplane_index::KeyClass;
+use deltaplane_index::{KeyClass, KeyColumn, SegmentInfo};
 use deltaplane_protocol::schema::{DataType, Field};
 use deltaplane_protocol::state::TableState;
 
-/// The first part of the property's name, before the column's name in files: a property for each
-/// column, so that writers who add indexes at the same time don't replace each other's.
+/// The first part of the property's name, before the column's name in files, or in parentheses the
+/// names of several: a property for each index, so that writers who add indexes at the same time
+/// don't replace each other's.
 pub const PROPERTY: &str = "deltaplane.index.";
-/// The property's value. Other values are kinds of indexes that aren't known.
+/// The property's value for an index of one column; that of several is their names in files with
+/// commas between. Other values are kinds of indexes that aren't known.
 const KIND: &str = "keys";
 
 /// Keys of a field's metadata that change which strings are equal.
 const SPECIAL_STRINGS: [&str; 2] = ["__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"];
 
-/// An indexed column.
+/// An index of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct IndexedColumn {
-    /// Its name in the table.
-    pub(crate) name: String,
-    /// Its name in files.
-    pub(crate) physical: String,
-    pub(crate) class: KeyClass,
+pub(crate) struct TableIndex {
+    /// The names in the table of the columns that keys are made of, in the order of their values.
+    pub(crate) names: Vec<String>,
+    /// The same columns, as files have them.
+    pub(crate) columns: Vec<KeyColumn>,
 }
 
-/// Whether the column with this name in files is indexed.
-fn is_indexed(state: &TableState, physical: &str) -> bool {
-    let value = state.metadata().configuration.get(&property(physical));
-    value.is_some_and(|kind| kind == KIND)
-}
-
-fn property(physical: &str) -> String {
-    format!("{PROPERTY}{physical}")
-}
-
-/// The indexed columns that the table has, with types that can be indexed.
-pub(crate) fn indexed_columns(state: &TableState) -> Vec<IndexedColumn> {
-    if !state
-        .metadata()
-        .configuration
-        .keys()
-        .any(|key| key.starts_with(PROPERTY))
-    {
-        return Vec::new();
+impl TableIndex {
+    /// Whether a segment has keys of it.
+    pub(crate) fn has(&self, segment: &SegmentInfo) -> bool {
+        segment.columns == self.columns
     }
-    let physical = |f: &Field| state.mapping().physical_name(f).to_owned();
-    let fields = state.schema().fields().iter();
-    fields
-        .filter(|f| is_indexed(state, &physical(f)))
-        .filter_map(|f| {
-            Some(IndexedColumn {
-                name: f.name.clone(),
-                physical: physical(f),
-                class: class_of(state, f).ok()?,
+}
+
+/// The columns, by their names in files, of the index that a property makes; `None` for other
+/// properties and for kinds of indexes that aren't known.
+fn indexed_by(property: &str, value: &str) -> Option<Vec<String>> {
+    let column = property.strip_prefix(PROPERTY)?;
+    if value == KIND {
+        return Some(vec![column.to_owned()]);
+    }
+    let columns: Vec<String> = value.split(',').map(from_list).collect();
+    (columns.len() > 1 && self::property(&columns) == (property.to_owned(), value.to_owned())).then_some(columns)
+}
+
+/// The property that makes an index of the columns with these names in files, and its value.
+fn property(columns: &[String]) -> (String, String) {
+    match columns {
+        [only] => (format!("{PROPERTY}{only}"), KIND.to_owned()),
+        several => {
+            let listed = several.iter().map(|name| in_list(name)).collect::<Vec<_>>().join(",");
+            (format!("{PROPERTY}({listed})"), listed)
+        }
+    }
+}
+
+/// A name as a list has it: a comma in it doesn't end it.
+fn in_list(name: &str) -> String {
+    name.replace('%', "%25").replace(',', "%2C")
+}
+
+/// The name that a list has so.
+fn from_list(listed: &str) -> String {
+    listed.replace("%2C", ",").replace("%25", "%")
+}
+
+/// The indexes that the table has, whose columns have types that can be indexed.
+pub(crate) fn table_indexes(state: &TableState) -> Vec<TableIndex> {
+    let configured = &state.metadata().configuration;
+    let indexed = configured
+        .iter()
+        .filter_map(|(property, value)| indexed_by(property, value));
+    let mut indexes: Vec<TableIndex> = indexed.filter_map(|columns| of_columns(state, &columns)).collect();
+    // In the order of the table's columns.
+    let place = |name: &String| state.schema().fields().iter().position(|f| f.name == *name);
+    indexes.sort_by_cached_key(|index| index.names.iter().map(place).collect::<Vec<_>>());
+    indexes
+}
+
+/// The index of the columns with these names in files; `None` if the table has one of them no more,
+/// or if its type isn't indexed any more.
+fn of_columns(state: &TableState, columns: &[String]) -> Option<TableIndex> {
+    let field = |name: &String| {
+        let mut fields = state.schema().fields().iter();
+        fields.find(|f| state.mapping().physical_name(f) == name)
+    };
+    let fields = columns.iter().map(field).collect::<Option<Vec<&Field>>>()?;
+    let classes = fields.iter().map(|f| class_of(state, f).ok());
+    let classes = classes.collect::<Option<Vec<KeyClass>>>()?;
+    let named = columns.iter().zip(classes);
+    Some(TableIndex {
+        names: fields.iter().map(|f| f.name.clone()).collect(),
+        columns: named
+            .map(|(name, class)| KeyColumn {
+                name: name.clone(),
+                class,
             })
-        })
-        .collect()
+            .collect(),
+    })
 }
 
 /// The class of a column's values.
@@ -96,29 +137,72 @@ fn class_of(state: &TableState, field: &Field) -> Result<KeyClass> {
     }
 }
 
-/// The property that makes an index of a column, and its value.
+/// The property that makes an index of columns, and its value. An index of the same columns in
+/// another order is the same.
 ///
 /// # Errors
-/// `InvalidArgument` for an unknown column, `UnsupportedFeature` for one that isn't indexed.
-pub fn property_to_add(state: &TableState, name: &str) -> Result<(String, &'static str)> {
-    let Some(field) = state.schema().field_ignore_case(name) else {
-        return Err(Error::invalid_argument(format!(
-            "the table has no column `{name}` to index: name a top-level column"
-        )));
-    };
-    class_of(state, field)?;
-    Ok((property(state.mapping().physical_name(field)), KIND))
+/// `InvalidArgument` for an unknown column and for one that is named twice, `UnsupportedFeature`
+/// for one that isn't indexed.
+pub fn property_to_add(state: &TableState, names: &[String]) -> Result<(String, String)> {
+    let mut columns: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let Some(field) = state.schema().field_ignore_case(name) else {
+            return Err(Error::invalid_argument(format!(
+                "the table has no column `{name}` to index: name a top-level column"
+            )));
+        };
+        class_of(state, field)?;
+        let physical = state.mapping().physical_name(field).to_owned();
+        if columns.contains(&physical) {
+            return Err(Error::invalid_argument(format!(
+                "the index names the column `{name}` twice: name each column once"
+            )));
+        }
+        columns.push(physical);
+    }
+    if let Some(known) = of_same_columns(state, &columns) {
+        return Ok(known);
+    }
+    let (property, value) = property(&columns);
+    match state.metadata().configuration.get(&property) {
+        Some(other) if *other != value => Err(Error::invalid_argument(format!(
+            "the table's property `{property}` is `{other}`, so that it can't make an index of {}: unset it first",
+            names.join(", ")
+        ))),
+        _ => Ok((property, value)),
+    }
 }
 
-/// The property that a column's index has.
+/// The property of the index of these columns in any order, and its value.
+fn of_same_columns(state: &TableState, columns: &[String]) -> Option<(String, String)> {
+    let sorted = |columns: &[String]| {
+        let mut sorted = columns.to_vec();
+        sorted.sort_unstable();
+        sorted
+    };
+    let wanted = sorted(columns);
+    let mut configured = state.metadata().configuration.iter();
+    configured
+        .find(|(property, value)| indexed_by(property, value).is_some_and(|known| sorted(&known) == wanted))
+        .map(|(property, value)| (property.clone(), value.clone()))
+}
+
+/// The property that the index of these columns has.
 ///
 /// # Errors
-/// `InvalidArgument` for a column without an index.
-pub fn property_to_drop(state: &TableState, name: &str) -> Result<String> {
-    let field = state.schema().field_ignore_case(name);
-    let physical = field
-        .map(|f| state.mapping().physical_name(f))
-        .filter(|p| is_indexed(state, p));
-    let none = || Error::invalid_argument(format!("the column `{name}` has no key index to drop"));
-    physical.map(property).ok_or_else(none)
+/// `InvalidArgument` for columns without an index.
+pub fn property_to_drop(state: &TableState, names: &[String]) -> Result<String> {
+    let physical = |name: &String| {
+        let field = state.schema().field_ignore_case(name)?;
+        Some(state.mapping().physical_name(field).to_owned())
+    };
+    let columns = names.iter().map(physical).collect::<Option<Vec<String>>>();
+    let known = columns.and_then(|columns| of_same_columns(state, &columns));
+    let none = || {
+        let named = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        let what = if names.len() == 1 { "the column" } else { "the columns" };
+        let has = if names.len() == 1 { "has" } else { "have" };
+        Error::invalid_argument(format!("{what} {} {has} no key index to drop", named.join(", ")))
+    };
+    known.map(|(property, _)| property).ok_or_else(none)
 }

@@ -5,7 +5,7 @@ mod columns;
 mod lookup;
 mod opened;
 
-pub(crate) use columns::{IndexedColumn, indexed_columns};
 pub use columns::{PROPERTY, property_to_add, property_to_drop};
-pub use lookup::{narrowed, narrowed_for_spark};
+pub(crate) use columns::{TableIndex, table_indexes};
+pub use lookup::{KeyRows, narrowed, narrowed_for_spark};
 pub(crate) use opened::OpenIndex;

@@ -15,20 +15,44 @@ use crate::mapping::Mapping;
 use crate::paths;
 use crate::schema::{Primitive, StructType};
 
+/// Keys of the same top-level columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Keys {
+    /// The columns' names in files, and their types in the table.
+    pub columns: Vec<(String, Primitive)>,
+    /// The values of each key in the order of its columns, one key after the other. None is null.
+    pub values: Vec<Scalar>,
+}
+
+impl Keys {
+    /// The values of each key.
+    pub fn each(&self) -> impl Iterator<Item = &[Scalar]> {
+        self.values.chunks(self.columns.len().max(1))
+    }
+
+    /// How many keys.
+    pub fn count(&self) -> usize {
+        self.values.len() / self.columns.len().max(1)
+    }
+
+    /// Whether they are of the columns with these names in files, in this order.
+    pub fn are_of<S: AsRef<str>>(&self, names: &[S]) -> bool {
+        self.columns.len() == names.len()
+            && self
+                .columns
+                .iter()
+                .zip(names)
+                .all(|((name, _), other)| name == other.as_ref())
+    }
+}
+
 /// A necessary condition of matching rows, by equality alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyTest {
     /// Every row may match.
     Any,
-    /// A matching row has one of these values in this top-level column.
-    OneOf {
-        /// The column's name in files.
-        column: String,
-        /// Its type in the table.
-        ty: Primitive,
-        /// The values, none of which is null.
-        values: Vec<Scalar>,
-    },
+    /// A matching row has one of these keys.
+    OneOf(Keys),
     /// A matching row meets all of these.
     All(Vec<KeyTest>),
     /// A matching row meets one of these.
@@ -46,6 +70,7 @@ impl KeyTest {
         let all = |list: &[Node]| list.iter().map(|n| Self::of_node(n, schema, mapping)).collect();
         match node {
             Node::And(list) => KeyTest::All(all(list)),
+            Node::Or(list) if list.len() == 1 => KeyTest::All(all(list)),
             Node::Or(list) => KeyTest::Either(all(list)),
             Node::Compare(term, Op::Eq, value) => Self::one_of(term, std::slice::from_ref(value), schema, mapping),
             Node::In(term, values) => Self::one_of(term, values, schema, mapping),
@@ -67,30 +92,60 @@ impl KeyTest {
             return KeyTest::Any;
         };
         match mapping.physical_path(schema, &column.path).as_deref() {
-            Some([physical]) => KeyTest::OneOf {
-                column: physical.clone(),
-                ty,
+            Some([physical]) => KeyTest::OneOf(Keys {
+                columns: vec![(physical.clone(), ty)],
                 values: values.to_vec(),
-            },
+            }),
             _ => KeyTest::Any,
         }
     }
 
-    /// Calls a function with each column and its values, in a fixed order.
-    pub fn for_each<'t>(&'t self, visit: &mut impl FnMut(&'t str, Primitive, &'t [Scalar])) {
+    /// The same test, which also asks for keys of these sets of columns, wherever it asks for
+    /// values of each of a set's columns: by a product of at most `most` keys where all must be
+    /// met, and by at most `most` keys of all sides where one must be.
+    pub fn with_keys_of(self, sets: &[Vec<String>], most: usize) -> KeyTest {
+        match self {
+            KeyTest::Any | KeyTest::OneOf(_) => self,
+            KeyTest::All(list) => {
+                let mut all = Vec::with_capacity(list.len());
+                for test in list {
+                    match test.with_keys_of(sets, most) {
+                        KeyTest::All(parts) => all.extend(parts),
+                        test => all.push(test),
+                    }
+                }
+                let products: Vec<Keys> = sets.iter().filter_map(|set| product(&all, set, most)).collect();
+                all.extend(products.into_iter().map(KeyTest::OneOf));
+                KeyTest::All(all)
+            }
+            KeyTest::Either(list) => {
+                let mut sides: Vec<KeyTest> = list.into_iter().map(|t| t.with_keys_of(sets, most)).collect();
+                let mut all: Vec<KeyTest> = sets
+                    .iter()
+                    .filter_map(|set| union(&mut sides, set, most))
+                    .map(KeyTest::OneOf)
+                    .collect();
+                all.push(KeyTest::Either(sides));
+                KeyTest::All(all)
+            }
+        }
+    }
+
+    /// Calls a function with the keys of each condition, in a fixed order.
+    pub fn for_each<'t>(&'t self, visit: &mut impl FnMut(&'t Keys)) {
         match self {
             KeyTest::Any => {}
-            KeyTest::OneOf { column, ty, values } => visit(column, *ty, values),
+            KeyTest::OneOf(keys) => visit(keys),
             KeyTest::All(list) | KeyTest::Either(list) => list.iter().for_each(|t| t.for_each(visit)),
         }
     }
 
-    /// The files without a matching row, where `absent` gives those without any of a column's
-    /// values, in the order of [`for_each`](Self::for_each); `None` if nothing is known.
+    /// The files without a matching row, where `absent` gives those without any of a condition's
+    /// keys, in the order of [`for_each`](Self::for_each); `None` if nothing is known.
     pub fn absent(&self, absent: &mut impl FnMut() -> Option<AbsentFiles>) -> Option<AbsentFiles> {
         match self {
             KeyTest::Any => None,
-            KeyTest::OneOf { .. } => absent(),
+            KeyTest::OneOf(_) => absent(),
             KeyTest::All(list) => {
                 let known: Vec<_> = list.iter().map(|t| t.absent(absent)).collect();
                 let known: Vec<_> = known.into_iter().flatten().collect();
@@ -104,6 +159,74 @@ impl KeyTest {
             }
         }
     }
+}
+
+/// The keys of a set of columns that rows can have which meet all of these tests; `None` if a
+/// column may have any value, or if there are more than `most`.
+fn product(all: &[KeyTest], set: &[String], most: usize) -> Option<Keys> {
+    let of_column = |name: &String| {
+        let keys = all.iter().filter_map(|test| match test {
+            KeyTest::OneOf(keys) if keys.are_of(std::slice::from_ref(name)) => Some(keys),
+            _ => None,
+        });
+        keys.min_by_key(|keys| keys.values.len())
+    };
+    let parts = set.iter().map(of_column).collect::<Option<Vec<&Keys>>>()?;
+    let count = parts
+        .iter()
+        .try_fold(1_usize, |product, part| product.checked_mul(part.values.len()))?;
+    if count > most {
+        return None;
+    }
+    let mut keys: Vec<Vec<Scalar>> = vec![Vec::new()];
+    for part in &parts {
+        let extended = keys.iter().flat_map(|key| {
+            part.values.iter().map(|value| {
+                let mut longer = key.clone();
+                longer.push(value.clone());
+                longer
+            })
+        });
+        keys = extended.collect();
+    }
+    Some(Keys {
+        columns: parts.iter().flat_map(|part| part.columns.clone()).collect(),
+        values: keys.into_iter().flatten().collect(),
+    })
+}
+
+/// The keys of a set of columns that rows can have which meet one of these tests, each of which
+/// loses its part; `None`, and nothing is lost, if one of them asks for none, or if there are more
+/// than `most`.
+fn union(sides: &mut [KeyTest], set: &[String], most: usize) -> Option<Keys> {
+    let is_of_set = |test: &KeyTest| matches!(test, KeyTest::OneOf(keys) if keys.are_of(set));
+    let place_in = |side: &KeyTest| match side {
+        KeyTest::All(list) => list.iter().position(is_of_set),
+        _ => None,
+    };
+    let places = sides.iter().map(place_in).collect::<Option<Vec<usize>>>()?;
+    let asked = |(side, place): (&KeyTest, &usize)| match side {
+        KeyTest::All(list) => match list.get(*place) {
+            Some(KeyTest::OneOf(keys)) => Some(keys.count()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let counts = sides.iter().zip(&places).map(asked).collect::<Option<Vec<usize>>>()?;
+    if counts.is_empty() || counts.iter().sum::<usize>() > most {
+        return None;
+    }
+    let mut all: Option<Keys> = None;
+    for (side, place) in sides.iter_mut().zip(places) {
+        let KeyTest::All(list) = side else { continue };
+        if let KeyTest::OneOf(keys) = list.remove(place) {
+            match &mut all {
+                Some(all) => all.values.extend(keys.values),
+                None => all = Some(keys),
+            }
+        }
+    }
+    all
 }
 
 /// The files that a part of an index covers: number and size in bytes by decoded path.
@@ -227,16 +350,17 @@ mod tests {
     #[test]
     fn equality_and_lists_are_required_values() {
         let a = test_of(&equal("A", "7", "long"));
-        let one_of = |column: &str, ty, values| KeyTest::OneOf {
-            column: column.to_owned(),
-            ty,
-            values,
+        let one_of = |column: &str, ty, values| {
+            KeyTest::OneOf(Keys {
+                columns: vec![(column.to_owned(), ty)],
+                values,
+            })
         };
         assert_eq!(a, one_of("a", Primitive::Integer, vec![Scalar::Integer(7)]));
         let text = r#"{"op":"in","arg":{"op":"column","name":["b"]},"list":[{"op":"literal","value":"u","type":"string"},{"op":"literal","value":"v","type":"string"}]}"#;
         let values = ["u", "v"].map(|t| Scalar::Text(t.to_owned())).to_vec();
-        let either = KeyTest::Either(vec![one_of("b", Primitive::String, values)]);
-        assert_eq!(test_of(text), either);
+        let only = KeyTest::All(vec![one_of("b", Primitive::String, values)]);
+        assert_eq!(test_of(text), only);
         let negated = format!(r#"{{"op":"not","arg":{}}}"#, equal("a", "7", "long"));
         assert_eq!(test_of(&negated), KeyTest::Any);
         assert_eq!(
@@ -247,6 +371,65 @@ mod tests {
             ),
             KeyTest::Any
         );
+    }
+
+    /// The keys of several columns that a test asks for, in its order.
+    fn pairs(test: &KeyTest) -> Vec<Vec<(Scalar, Scalar)>> {
+        let mut pairs = Vec::new();
+        test.for_each(&mut |keys| {
+            if keys.columns.len() == 2 {
+                let pair = |key: &[Scalar]| match key {
+                    [a, b] => (a.clone(), b.clone()),
+                    key => panic!("{key:?}"),
+                };
+                pairs.push(keys.each().map(pair).collect());
+            }
+        });
+        pairs
+    }
+
+    #[test]
+    fn keys_of_several_columns_are_asked_for_where_each_column_has_values() {
+        let sets = [vec!["a".to_owned(), "b".to_owned()]];
+        let both = |a: &str, b: &str| {
+            format!(
+                r#"{{"op":"and","args":[{},{}]}}"#,
+                equal("a", a, "long"),
+                equal("b", b, "string")
+            )
+        };
+        let pair = |a: i64, b: &str| (Scalar::Integer(a), Scalar::Text(b.to_owned()));
+        let asked = |json: &str, most: usize| pairs(&test_of(json).with_keys_of(&sets, most));
+        assert_eq!(asked(&both("7", "x"), 1), [[pair(7, "x")]]);
+        assert_eq!(asked(&equal("a", "7", "long"), 9), [[]; 0]);
+        let list = r#"{"op":"in","arg":{"op":"column","name":["b"]},"list":[{"op":"literal","value":"u","type":"string"},{"op":"literal","value":"v","type":"string"}]}"#;
+        let product = format!(r#"{{"op":"and","args":[{},{list}]}}"#, equal("a", "7", "long"));
+        let either = format!(r#"{{"op":"or","args":[{},{}]}}"#, both("7", "x"), both("8", "y"));
+        assert_eq!(asked(&either, 2), [[pair(7, "x"), pair(8, "y")]]);
+        assert_eq!(
+            asked(&either, 1),
+            [[pair(7, "x")], [pair(8, "y")]],
+            "too many for one condition"
+        );
+        let open = format!(
+            r#"{{"op":"or","args":[{},{}]}}"#,
+            both("7", "x"),
+            equal("a", "8", "long")
+        );
+        assert_eq!(
+            asked(&open, 9),
+            [[pair(7, "x")]],
+            "of one side alone, which excludes nothing"
+        );
+        let test = test_of(&open).with_keys_of(&sets, 9);
+        let mut known = 0;
+        let absent = test.absent(&mut || {
+            known += 1;
+            (known == 3).then(|| AbsentFiles::Unmatched(covered(), HashSet::new()))
+        });
+        assert!(absent.is_none());
+        assert_eq!(asked(&product, 1), [[]; 0]);
+        assert_eq!(asked(&product, 2), [[pair(7, "u"), pair(7, "v")]]);
     }
 
     #[test]

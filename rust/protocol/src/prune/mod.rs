@@ -31,7 +31,7 @@ use arrow::error::ArrowError;
 
 use self::bounds::{Bounds, Leaf};
 pub use self::contradiction::stats_contradiction;
-pub use self::keys::{AbsentFiles, CoveredFiles, KeyTest};
+pub use self::keys::{AbsentFiles, CoveredFiles, KeyTest, Keys};
 pub use self::logged::LoggedStats;
 use self::partitions::PartitionColumn;
 pub use self::runs::{RunBounds, RunPruner, RunRange};
