@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 use crate::per_process::PerProcess;
 use crate::retry_limit::with_thread_limit;
+use crate::traced_work::{current_operation, thread_operation, with_operation};
 
 static CURRENT: PerProcess<Runtime> = PerProcess::new(build, Runtime::shutdown_background);
 
@@ -39,7 +40,7 @@ fn build() -> Runtime {
 /// table itself; not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let _waits = Waiting::begin();
-    let future = with_thread_limit(future);
+    let future = with_operation(thread_operation(), with_thread_limit(future));
     match Handle::try_current() {
         Ok(_) => tokio::task::block_in_place(|| current().block_on(future)),
         Err(_) => current().block_on(future),
@@ -76,7 +77,7 @@ static BACKGROUND: PerProcess<Mutex<Vec<AbortHandle>>> = PerProcess::new(Mutex::
 /// Starts work on the process-wide runtime that goes on without its caller. The end of the process
 /// cuts it short unless [`finish_background`] waits for it.
 pub fn run_in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-    let task = handle().spawn(work);
+    let task = handle().spawn(with_operation(current_operation(), work));
     let mut running = BACKGROUND.get().lock().unwrap_or_else(PoisonError::into_inner);
     running.retain(|task| !task.is_finished());
     running.push(task.abort_handle());
