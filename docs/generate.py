@@ -59,7 +59,7 @@ def read_by() -> str:
     ways = ", ".join(f"{e.name} by `{e.reads_by}`" for e in measured() if e.reads_by)
     best = f"Of several ways to read, the best one counts: {ways}."
     return wrapped(
-        f"{best} DuckDB appends to tables that `ATTACH` registered, and has tables of a catalog by its extension `unity_catalog`."
+        f"{best} DuckDB appends to tables that `ATTACH` registered, and has tables of a catalog by its extension `unity_catalog`. delta-kernel-rs is measured by the package delta-kernel-rust-sharing-wrapper, which only reads."
     )
 
 
