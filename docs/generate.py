@@ -148,8 +148,8 @@ def errors() -> str:
     for known in known_conditions():
         by_class.setdefault(known.kind.__name__, set()).add(known.condition)
     conditions = [
-        [f"`{name}`", ", ".join(f"`{condition}`" for condition in sorted(found))]
-        for name, found in sorted(by_class.items())
+        [f"`{name}`", ", ".join(f"`{condition}`" for condition in sorted(names))]
+        for name, names in sorted(by_class.items())
     ]
     return f"""# Errors by kind
 

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.io import tracing
 from deltaplane.io.telemetry_attributes import commit_attributes, request_attributes, table_name
@@ -55,6 +56,7 @@ class _Work(NamedTuple):
     fields: Sequence[tuple[str, str]]
 
 
+@checked()
 def enable_opentelemetry(
     tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
 ) -> None:
@@ -67,6 +69,7 @@ def enable_opentelemetry(
 
     Raises:
         ImportError: opentelemetry-api isn't installed (`pip install 'deltaplane[otel]'`).
+        InvalidTypeError: not a provider.
 
     >>> enable_opentelemetry()
     >>> disable_opentelemetry()
@@ -105,6 +108,7 @@ def enable_by_environment(value: str) -> None:
         enable_opentelemetry()
 
 
+@checked()
 def observe_tables(
     tables: Iterable[TableUri | DeltaTable],
     *,
