@@ -237,7 +237,7 @@ bench-summary: $(STAMPS)/venv ## docs/benchmarks.md anew from every measure's ne
 	$(BENCH_PYTHON) benches/pages/summary.py
 
 .PHONY: tables
-tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data
+tables: develop ## docs/compatibility.md, docs/properties.md, docs/reference/errors.md and README's support table anew from their data
 	$(BIN)/python docs/generate.py
 
 .PHONY: prove-stores
@@ -245,7 +245,7 @@ prove-stores: develop servers ## the store contract over every server, into docs
 	cd tests && ../$(BIN)/python -m stores.contract
 
 .PHONY: engines
-engines: develop jars ## measure what other engines read and write (ENGINES_ARGS="--duckdb PYTHON")
+engines: develop jars ## measure what other engines read and write (ENGINES_ARGS="--duckdb PYTHON --kernel PYTHON")
 	cd tests && ../$(BIN)/python -m interop.measure_engines $(ENGINES_ARGS)
 
 # The tools of packaging, apart from the development environment: building a wheel needs no Spark.

@@ -1,18 +1,23 @@
-"""Writes docs/compatibility.md, docs/properties.md, the support table of README.md and the rules in
-docs/migrating-from-deltalake.md from the compatibility data, the core's own lists and the rules of
-`deltaplane.cli.migration`. `--check` only reports whether they are up to date.
+"""Writes docs/compatibility.md, docs/properties.md, docs/reference/errors.md, the support table of
+README.md and the rules in docs/migrating-from-deltalake.md from the compatibility data, the core's
+own lists, the exceptions and the rules of `deltaplane.cli.migration`. `--check` only reports
+whether they are up to date.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from deltaplane import _native
+from deltaplane import _native, exceptions
+from deltaplane.cli.exit_codes import ExitCode, exit_code, next_step
 from deltaplane.cli.migration import FUNCTIONS, RULES
 from deltaplane.compat import Engine, engines
+from deltaplane.exceptions import DeltaError
+from deltaplane.spark.errors.error_conditions import known_conditions
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- support table: begin (docs/generate.py) -->", "<!-- support table: end -->"
@@ -54,7 +59,22 @@ def read_by() -> str:
     ways = ", ".join(f"{e.name} by `{e.reads_by}`" for e in measured() if e.reads_by)
     best = f"Of several ways to read, the best one counts: {ways}."
     return wrapped(
-        f"{best} DuckDB appends to tables that `ATTACH` registered, and has tables of a catalog by its extension `unity_catalog`."
+        f"{best} DuckDB appends to tables that `ATTACH` registered, and has tables of a catalog by its extension `unity_catalog`. delta-kernel-rs is measured by the package delta-kernel-rust-sharing-wrapper, which only reads."
+    )
+
+
+def not_measured() -> str:
+    """The newest versions of programs that couldn't be had, each with the reason."""
+    data = json.loads((ROOT / "python/deltaplane/compat/engines.json").read_text(encoding="utf-8"))
+    return "\n".join(
+        textwrap.fill(
+            f"- {entry['name']} {entry['version']}: {entry['why']}",
+            100,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for entry in data["not_measured"]
     )
 
 
@@ -83,6 +103,10 @@ core states about itself, which tests verify.
 {read_by()}
 
 {support(measured())}
+Newer versions that are not measured:
+
+{not_measured()}
+
 ## From documentation
 
 {support(documented)}
@@ -90,6 +114,69 @@ Sources:
 
 {pages}
 """
+
+
+def kinds() -> list[type[DeltaError]]:
+    """The classes that have a kind of their own, in the order of their module."""
+    classes = [value for value in vars(exceptions).values() if isinstance(value, type)]
+    return [c for c in classes if issubclass(c, DeltaError) and "default_kind" in vars(c) and c is not DeltaError]
+
+
+def condition_of(kind: type[DeltaError]) -> str:
+    """When an error is raised: the first paragraph of its docstring, in one line."""
+    text = (kind.__doc__ or "").split("\n\n")[0]
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def errors() -> str:
+    rows = [
+        [
+            f"`{kind.default_kind}`",
+            f"`{kind.__name__}`",
+            condition_of(kind),
+            str(int(exit_code(kind("")))),
+            next_step(kind("")),
+        ]
+        for kind in sorted(kinds(), key=lambda kind: kind.default_kind)
+    ]
+    others = [
+        ["`ImportError`", str(int(exit_code(ImportError()))), next_step(ImportError())],
+        ["`TypeError`", str(int(exit_code(TypeError()))), next_step(TypeError())],
+    ]
+    codes = [[str(int(code)), code.name.lower().replace("_", " ")] for code in ExitCode]
+    by_class: dict[str, set[str]] = {}
+    for known in known_conditions():
+        by_class.setdefault(known.kind.__name__, set()).add(known.condition)
+    conditions = [
+        [f"`{name}`", ", ".join(f"`{condition}`" for condition in sorted(names))]
+        for name, names in sorted(by_class.items())
+    ]
+    return f"""# Errors by kind
+
+Every error of deltaplane is a `DeltaError` (`deltaplane.exceptions`). Its attribute `kind` is a
+stable name, its message says what was attempted and what to do, and `table`, `version` and `path`
+are set where they are known. The command line ends with the exit code, and prints the next step;
+with `--json` it prints kind and message as JSON. This page is generated from the classes: do not
+edit it.
+
+{table(["kind", "class", "raised when", "exit code", "next step on the command line"], rows)}
+`DeltaConcurrentModificationException` and its subclasses have `conflicting_commit`, the winning
+commit; run the transaction again. After `StoreUnavailable` a commit may have happened: read the
+table's history before you run it again, or write with an application version, which is written
+once.
+
+Python's own errors on the command line:
+
+{table(["error", "exit code", "next step"], others)}
+## Exit codes
+
+{table(["code", "meaning"], codes)}
+## Conditions on Spark
+
+In a session of Spark errors are also those of PySpark, with the condition that delta-spark's users
+know (`getCondition()`), where delta-spark has one:
+
+{table(["class", "conditions"], conditions)}"""
 
 
 def properties_table(prefix: str) -> str:
@@ -152,6 +239,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "compatibility.md": compatibility(),
         ROOT / "docs" / "properties.md": properties(),
+        ROOT / "docs" / "reference" / "errors.md": errors(),
         about: readme(about.read_text(encoding="utf-8")),
         moving: migrating(moving.read_text(encoding="utf-8")),
     }

@@ -124,13 +124,27 @@ def _fetch_nothing(path: Path) -> None:
 
 
 def publish(built: Path, into: Path) -> None:
-    """Copies a built site to the folder of its version, and lists the versions that are there."""
-    shutil.copytree(built, into / version(), dirs_exist_ok=True)
-    names = sorted((path.name for path in into.iterdir() if (path / "index.html").is_file()), reverse=True)
+    """Copies a built site to the folder of its version, and lists the versions that are there, the
+    newest first. Every page has a menu of them."""
+    own = into / version()
+    shutil.copytree(built, own, dirs_exist_ok=True)
+    for path in own.rglob("*.html"):
+        _add_selector(path, own)
+    names = [path.name for path in into.iterdir() if (path / "index.html").is_file()]
+    names.sort(key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True)
     listed = [{"version": name, "title": name, "aliases": []} for name in names]
     (into / "versions.json").write_text(json.dumps(listed, indent=1) + "\n")
-    refresh = f'<meta http-equiv="refresh" content="0; url={version()}/index.html">'
+    (into / "versions.js").write_text(f"window.deltaplaneVersions = {json.dumps(names)}\n")
+    refresh = f'<meta http-equiv="refresh" content="0; url={names[0]}/index.html">'
     (into / "index.html").write_text(f"<!doctype html><title>deltaplane</title>{refresh}\n")
+
+
+def _add_selector(path: Path, own: Path) -> None:
+    """Adds the scripts of the menu of versions to a page; `own` is the folder of its version."""
+    up = os.path.relpath(own, path.parent)
+    scripts = f'<script src="{up}/../versions.js"></script><script src="{up}/version-selector.js"></script>'
+    before, end, after = path.read_text(encoding="utf-8").rpartition("</body>")
+    path.write_text(f"{before}{scripts}{end}{after}", encoding="utf-8")
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ modules are imported at their first use.
 """
 
 import atexit
+from os import environ
 from typing import TYPE_CHECKING
 
 from deltaplane._native import __version__, finish_background
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from deltaplane.statements.common.table_transaction import TableTransaction, transaction
     from deltaplane.table.alter import AlterPlan, TableAlterer
     from deltaplane.table.follow import NewRows
+    from deltaplane.telemetry import disable_opentelemetry, enable_opentelemetry, observe_tables
     from deltaplane.write.api import WriteResult, write_deltalake
     from deltaplane.write.convert import convert_to_deltalake
     from deltaplane.write.group_writer import GroupWriter
@@ -75,6 +77,9 @@ __all__ = [
     "__version__",
     "convert_to_deltalake",
     "copy_into",
+    "disable_opentelemetry",
+    "enable_opentelemetry",
+    "observe_tables",
     "prove_erased",
     "register_log_store",
     "sql",
@@ -114,6 +119,9 @@ _LATER = {
     "WriterProperties": "properties",
     "convert_to_deltalake": "write.convert",
     "copy_into": "copying",
+    "disable_opentelemetry": "telemetry",
+    "enable_opentelemetry": "telemetry",
+    "observe_tables": "telemetry",
     "prove_erased": "commands.erasure",
     "register_log_store": "io.log_store",
     "sql": "statements",
@@ -126,3 +134,8 @@ atexit.register(finish_background, 5.0)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(globals(), _LATER)
+
+if environ.get("DELTAPLANE_OPENTELEMETRY"):
+    from deltaplane.telemetry import enable_by_environment
+
+    enable_by_environment(environ["DELTAPLANE_OPENTELEMETRY"])

@@ -85,7 +85,7 @@ def scan(
             yield from _read_by_polars(files, columns or schema.names, condition, limit)
             return
         left = limit
-        for batch in Scan(snapshot.scan(columns, necessary)).batches():
+        for batch in Scan(snapshot.scan(columns, necessary), snapshot.location).batches():
             # Polars takes a frame without columns for one without rows.
             frame = _frame(batch)
             if condition is not None:

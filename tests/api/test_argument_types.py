@@ -82,6 +82,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "convert_to_deltalake": {"uri": "memory://argument-types/none"},
     "copy_into": {"table_or_uri": "memory://argument-types/t", "source": "/no/such/place"},
     "register_log_store": {"scheme": "argtypes", "factory": lambda a, o: None},
+    "observe_tables": {"tables": []},
     "sql": {"text": "SELECT 1"},
     "Catalog": {"uri": "sqlite:////no/such/place/lake.db"},
     "Catalog.create_catalog": {"name": "main"},
@@ -122,6 +123,9 @@ def surface() -> Iterator[tuple[str, Callable[..., Any], Callable[[], Callable[.
     for name in (
         "convert_to_deltalake",
         "copy_into",
+        "disable_opentelemetry",
+        "enable_opentelemetry",
+        "observe_tables",
         "prove_erased",
         "register_log_store",
         "sql",

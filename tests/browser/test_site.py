@@ -140,6 +140,41 @@ def test_kinds_of_pages_look_well_on_screens_and_phones(browser: Chromium, site:
                 assert light is not dark, (name, ground)
 
 
+@pytest.fixture
+def versions(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sites of three versions; the newest isn't the last one that is published."""
+    for version in ("0.9.0", "0.10.0", "0.2.0"):
+        monkeypatch.setattr(site_build, "version", lambda version=version: version)
+        site_build.publish(site, tmp_path)
+    return tmp_path
+
+
+def test_the_menu_of_versions_works_without_a_server(browser: Chromium, versions: Path) -> None:
+    menu = "document.querySelector('select.version-selector')"
+    page_of_old = versions / "0.9.0" / "reference" / "python" / "deltaplane" / "DeltaTable.html"
+    with browser.page(page_of_old) as page:
+        assert looked(page, page_of_old) == []
+        assert page.value(f"[...{menu}.options].map((o) => o.value).join()") == "0.10.0,0.9.0,0.2.0"
+        assert page.value(f"{menu}.value") == "0.9.0"
+        assert page.value(f"{menu}.closest('header') !== null && {menu}.getAttribute('aria-label')")
+        page.value(f"{menu}.value = '0.10.0', {menu}.dispatchEvent(new Event('change'))")
+        wait_for(page, "location.pathname.endsWith('/0.10.0/index.html')")
+        wait_for(page, f"{menu}?.value === '0.10.0'")
+        page.screenshot(SHOTS / "versions.png")
+    assert "url=0.10.0/index.html" in (versions / "index.html").read_text()
+
+
+def test_one_version_has_no_menu(
+    browser: Chromium, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_build, "version", lambda: "0.1.0")
+    site_build.publish(site, tmp_path)
+    for path in (tmp_path / "0.1.0" / "index.html", site / "index.html"):
+        with browser.page(path) as page:
+            assert looked(page, path) == []
+            assert page.value("document.querySelector('.version-selector')") is None
+
+
 @pytest.mark.parametrize(
     ("text", "title"),
     [("prove_erased", "deltaplane.prove_erased"), ("medallion", "a medallion of three tables")],

@@ -15,7 +15,7 @@ import yaml
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.cli import verbs as verbs_of
 from deltaplane.cli.app import run
-from deltaplane.cli.verbs.look.metrics import _METRICS
+from deltaplane.report.metrics import METRICS
 
 # https://prometheus.io/docs/instrumenting/exposition_formats/
 LINE = re.compile(r'^(# (HELP|TYPE) \w+ .+|deltaplane_table_\w+\{table="(?:[^"\\\n]|\\.)*"\} -?[\d.e+]+)$')
@@ -69,7 +69,7 @@ RULES = yaml.safe_load((Path(__file__).parents[2] / "docs" / "alerts.yml").read_
 def test_alert_rules_name_metrics_and_verbs_that_exist(rule: dict[str, Any]) -> None:
     used = set(re.findall(r"deltaplane_table_(\w+)", rule["expr"]))
     assert used
-    assert used <= {"up", *(metric.name for metric in _METRICS)}
+    assert used <= {metric.name for metric in METRICS}
     assert set(rule["labels"]) == {"severity"}
     assert set(rule["annotations"]) == {"summary", "action"}
     verbs = {path.stem.replace("_", "-") for path in Path(verbs_of.__file__).parent.glob("*/*.py")}

@@ -2,7 +2,7 @@
 updates the entries of `deltaplane/compat/engines.json` whose source is `measured`.
 
 Run by hand (`make engines`), not by the tests: `python -m interop.measure_engines [--duckdb
-PYTHON]`.
+PYTHON] [--kernel PYTHON]`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 
 # What programs read and write by a table's name: tests/catalog/test_foreign_clients.py measures it.
 BY_NAME: Mapping[str, tuple[str, ...]] = {"DuckDB": ("catalogManaged",)}
+# Programs that read such a table by its path, without its catalog: commits that only the catalog
+# knows are missing. Verified by hand with a table of this feature.
+PAST_CATALOG: Mapping[str, tuple[str, ...]] = {"delta-kernel-rs": ("catalogManaged",)}
 
 
 class Outcome(IntEnum):
@@ -109,8 +112,10 @@ def of_case(case: str, what: str, outcome: Outcome, why: str) -> Outcome:
 
 def read_one(read: Read, case: str, without: set[str], scratch: Path) -> Outcome:
     """Whether a table's rows equal delta-spark's."""
+    # A missing corpus is no refusal of the program's.
+    table = copied(case, scratch)
     try:
-        rows = read(copied(case, scratch))
+        rows = read(table)
     except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
         return of_case(case, "read", Outcome.REFUSED, f"{type(e).__name__} {e}")
     wrong = compare(*(shown(table, without) for table in (rows, expected_rows(case))))
@@ -201,7 +206,7 @@ def measure(
         "writer_version": 7 if peer.append else 0,
         "reads_by": way,
         "reads": sorted({*features_by(reads, Outcome.RIGHT), *by_name}),
-        "misreads": features_by(reads, Outcome.WRONG),
+        "misreads": sorted({*features_by(reads, Outcome.WRONG), *PAST_CATALOG.get(peer.name, ())}),
         "writes": sorted({*features_by(writes, Outcome.RIGHT), *by_name}),
         "miswrites": features_by(writes, Outcome.WRONG),
         "source": "measured",
@@ -219,6 +224,7 @@ def renewed(old: Mapping[str, Any], new: Mapping[str, Any], features: list[str])
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--duckdb", help="an interpreter that has duckdb, duckdb-extension-delta and pyarrow")
+    parser.add_argument("--kernel", help="an interpreter that has delta-kernel-rust-sharing-wrapper and pyarrow")
     parser.add_argument("--only", action="append", default=[], help="an engine's name; may be given again")
     parser.add_argument("--feature", action="append", default=[], help="only measure this one again; several times")
     arguments = parser.parse_args()
@@ -228,7 +234,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
         spark = DeltaSpark(scratch)
-        everyone = peers(spark, arguments.duckdb)
+        everyone = peers(spark, arguments.duckdb, arguments.kernel)
         judge = everyone[0].reads["Spark SQL"]
         chosen = [peer for peer in everyone if not arguments.only or peer.name in arguments.only]
         entries = dict(before)

@@ -32,9 +32,9 @@ class Peer:
     variants_as_json: bool = field(default=False)
 
 
-def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
-    """All installed programs; `duckdb` is a Python interpreter with DuckDB and its Delta
-    extension."""
+def peers(spark: DeltaSpark, duckdb: str | None, kernel: str | None) -> list[Peer]:
+    """All installed programs; `duckdb` is a Python interpreter with DuckDB and its Delta extension,
+    `kernel` one with delta-kernel-rust-sharing-wrapper, which reads by delta-kernel-rs."""
     members = [
         Peer("delta-spark", "4.4.0", {"Spark SQL": spark_read(spark)}, spark_append(spark), variants_as_json=True),
         Peer(
@@ -46,11 +46,17 @@ def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
         Peer("Polars", version("polars"), {"scan_delta": polars_read}, polars_append),
     ]
     if duckdb:
-        ask = [duckdb, "-c", "import duckdb;print(duckdb.__version__)"]
-        own = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-        reads = {"delta_scan": duckdb_read(duckdb)}
+        own = _printed(duckdb, "import duckdb;print(duckdb.__version__)")
+        reads = {"delta_scan": read_by(duckdb, _DUCKDB)}
         members.append(Peer("DuckDB", own, reads, duckdb_append(duckdb), variants_as_json=True))
+    if kernel:
+        reads = {"ScanBuilder": read_by(kernel, _KERNEL)}
+        members.append(Peer("delta-kernel-rs", _printed(kernel, _KERNEL_VERSION), reads))
     return members
+
+
+def _printed(python: str, code: str) -> str:
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def spark_read(spark: DeltaSpark) -> Read:
@@ -145,12 +151,32 @@ connection.execute("insert into t by name select * from rows")
 """
 )
 
+# The wrapper's own version isn't the kernel's, whose sources the binary names.
+_KERNEL_VERSION = """
+import glob, os, re
+import delta_kernel_rust_sharing_wrapper as kernel
+(library,) = glob.glob(os.path.dirname(kernel.__file__) + "/*.so")
+(version,) = {match.decode() for match in re.findall(rb"delta_kernel-([0-9.]+[0-9])", open(library, "rb").read())}
+print(version)
+"""
+_KERNEL = """
+import sys
+import delta_kernel_rust_sharing_wrapper as kernel, pyarrow as pa
+place = f"file://{sys.argv[1]}/"
+interface = kernel.PythonInterface(place)
+rows = kernel.ScanBuilder(kernel.Table(place).snapshot(interface)).build().execute(interface).read_all()
+with pa.OSFile(sys.argv[2], "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+    writer.write_table(rows)
+"""
 
-def duckdb_read(python: str) -> Read:
+
+def read_by(python: str, code: str) -> Read:
+    """Reading by a script for this interpreter: a table's path, and the file for its rows."""
+
     def read(table: str) -> pa.Table:
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch) / "rows"
-            done = subprocess.run([python, "-c", _DUCKDB, table, str(out)], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([python, "-c", code, table, str(out)], capture_output=True, text=True, timeout=120)
             if done.returncode:
                 raise RuntimeError(done.stderr.strip().splitlines()[-1])
             return pa.ipc.open_file(out.read_bytes()).read_all()

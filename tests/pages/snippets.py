@@ -19,6 +19,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 # Folders whose pages show nothing that doesn't run.
 FOLDERS = ("start", "tutorials", "how-to", "performance", "reference", "explanation")
+# Pages whose code tests of their own run: tests/cli/test_migrate_check.py and
+# tests/spark/sessions/test_migrating.py.
+TESTED_APART = {"migrating-from-delta-spark.md", "migrating-from-deltalake.md"}
 _BLOCK = re.compile(
     r"^(?P<exempt><!-- not run: [^>]+ -->\n+)?```(?P<language>\w+)\n(?P<code>.*?)^```\n"
     r"(?:\n```text\n(?P<output>.*?)^```\n)?",
@@ -41,7 +44,8 @@ class Snippet:
 
 def pages() -> list[str]:
     """The pages whose code is run, from the root of the checkout."""
-    paths = [ROOT / "docs" / "index.md", *(p for name in FOLDERS for p in (ROOT / "docs" / name).rglob("*.md"))]
+    flat = (path for path in (ROOT / "docs").glob("*.md") if path.name not in TESTED_APART)
+    paths = [*flat, *(p for name in FOLDERS for p in (ROOT / "docs" / name).rglob("*.md"))]
     return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 

@@ -28,7 +28,7 @@ LAYERS = (
     ("write",),
     ("advisor", "copying", "writer"),
     ("table",),
-    ("catalogs", "polars"),
+    ("catalogs", "polars", "telemetry"),
     ("__init__",),
     ("spark",),
     ("queries",),
@@ -69,6 +69,7 @@ HEAVY = {
     "rich",
     "jinja2",
     "numpy",
+    "opentelemetry",
 }
 # Modules of Python that take longer to import than the package itself, and that `import deltaplane`
 # must not load.
@@ -281,8 +282,8 @@ def test_every_library_that_is_imported_is_a_dependency_of_the_package() -> None
     }
     # Spark installs py4j, and each data frame library installs numpy. boto3 is used where it is
     # installed, and nothing needs it.
-    # The distribution arro3-core has the package arro3.
-    imported = {name.removesuffix("-core") for name in extras}
+    # The distribution arro3-core has the package arro3, opentelemetry-api has opentelemetry.
+    imported = {name.removesuffix("-core").removesuffix("-api") for name in extras}
     declared = {*required, *imported, "py4j", "numpy", "boto3"}
     missing = {path: missing_distributions(path, text, declared) for path, text in repo.sources(PREFIX, ".py").items()}
     assert {path: names for path, names in missing.items() if names} == {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io.tracing import traced
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -33,6 +34,7 @@ class TableUpkeep:
     _snapshot: _native.Snapshot
     _location: str
 
+    @traced("ADVISE")
     def advise(self, predicates: Predicates | None = None, *, sample_rows: int = 65_536) -> AdviceReport:
         """Proposes maintenance for this version: joining files, another order of the rows (by which
         columns and curve), clustering columns, purge, vacuum, checkpoint, statistics, indexes of
@@ -81,6 +83,7 @@ class TableUpkeep:
             raise InvalidArgumentError(f"sample_rows is a number of rows, not {sample_rows}")
         return advise(self._location, self._snapshot, Asked(predicates, sample_rows))
 
+    @traced("MAINTAIN")
     def maintain(
         self,
         *,

@@ -110,7 +110,9 @@ def _main(
         ),
     ] = None,
 ) -> None:
-    """Inspects, changes and maintains Delta tables."""
+    """Inspects, changes and maintains Delta tables.
+
+    With DELTAPLANE_OPENTELEMETRY=true verbs are traced by OpenTelemetry."""
     if log_level is None:
         return
     if log_level.lower() not in _LEVELS:

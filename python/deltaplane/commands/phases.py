@@ -1,7 +1,8 @@
 """The phases of a command, as events of the logger `deltaplane.commands`: DEBUG at the start, INFO
 with the duration at the end.
 
-Records have `operation`, `table` and `phase`; those at the end also have `ms`.
+Records have `operation`, `table` and `phase`; those at the end also have `ms`. In traces a phase is
+a span.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from deltaplane.io.tracing import phase_of
 
 __all__ = ["LOGGER", "PHASES", "phase"]
 
@@ -32,6 +35,7 @@ def phase(operation: str, table: str, name: str) -> Iterator[None]:
     about = {"operation": operation, "table": table, "phase": name}
     _log.debug("%s: %s begins (%s)", table, name, operation, extra=about)
     began = time.monotonic()
-    yield
+    with phase_of(operation, table, name):
+        yield
     ms = round((time.monotonic() - began) * 1000)
     _log.info("%s: %s took %d ms (%s)", table, name, ms, operation, extra={**about, "ms": ms})

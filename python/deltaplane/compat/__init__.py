@@ -89,7 +89,7 @@ class Engine:
     def missing_to_write(self, protocol: Protocol) -> list[str]:
         """The reasons why the engine can't write such a table; empty if it can."""
         if not self.is_writer:
-            return ["it doesn't write Delta tables"]
+            return ["its writing isn't measured" if self.source == "measured" else "it doesn't write Delta tables"]
         missing = set(self.missing_to_read(protocol)) | (protocol.features - self.writes)
         if protocol.min_writer_version > self.writer_version:
             missing.add(f"writer version {protocol.min_writer_version}")

@@ -25,6 +25,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.io.tracing import traced
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write.api import OpenTable, WriteResult, commit_files, opened_address, write_rows
 from deltaplane.write.intent import WriteIntent
@@ -59,6 +60,7 @@ class CopyResult:
 
 
 @checked()
+@traced("COPY INTO")
 def copy_into(
     table_or_uri: TableUri | OpenTable,
     source: TableUri,

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from deltaplane.io.tracing import operation_of, place, stream_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -296,11 +297,14 @@ class Scan:
     `batches` and `to_reader` hold a few batches in memory, the other methods all rows.
     """
 
-    def __init__(self, native: _native.Scan | _native.ArrowStream | FilteredRows) -> None:
+    def __init__(self, native: _native.Scan | _native.ArrowStream | FilteredRows, location: str | None = None) -> None:
         self._native = native
+        # For traces: the table's location, and the operation that makes the scan.
+        self._location, self._place = location, place()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._native.__arrow_c_stream__(requested_schema)
+        with operation_of("SCAN", self._location):
+            return self._native.__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()
@@ -320,26 +324,31 @@ class Scan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, one after the other."""
-        reader = self._stream()
-        while True:
-            try:
-                batch = reader.read_next_batch()
-            except StopIteration:
-                return
-            except Exception:
-                self._native.raise_error()
-                raise
-            yield batch
+        with stream_of("SCAN", self._location, self._place) as made:
+            with made:
+                reader = self._stream()
+            while True:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                except Exception:
+                    self._native.raise_error()
+                    raise
+                yield batch
 
     __iter__ = batches
 
     def to_arrow(self) -> pa.Table:
         """All rows as a `pyarrow.Table`."""
-        try:
-            return self._stream().read_all()
-        except Exception:
-            self._native.raise_error()
-            raise
+        with stream_of("SCAN", self._location, self._place) as made:
+            try:
+                with made:
+                    reader = self._stream()
+                return reader.read_all()
+            except Exception:
+                self._native.raise_error()
+                raise
 
     # The method's name in `pyarrow.RecordBatchReader`.
     read_all = to_arrow
@@ -353,11 +362,12 @@ class Scan:
         """All rows as a Polars DataFrame."""
         import polars as pl
 
-        try:
-            return pl.DataFrame(self._native)
-        except Exception:
-            self._native.raise_error()
-            raise
+        with stream_of("SCAN", self._location, self._place) as made, made:
+            try:
+                return pl.DataFrame(self._native)
+            except Exception:
+                self._native.raise_error()
+                raise
 
     def _stream(self) -> pa.RecordBatchReader:
         """A C reader. Its errors are text only, so the Python caller raises the core's own error

@@ -17,6 +17,7 @@ from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedF
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.values.parameters import with_arguments
 from deltaplane.io.storage_options import StorageOptions
+from deltaplane.io.tracing import traced
 from deltaplane.names import modules_in
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.results.query_result import QueryResult
@@ -87,6 +88,7 @@ def sql(
     dry_run: Literal[True],
 ) -> DryRun: ...
 @checked(catalog="Catalog | str | None")
+@traced("SQL", None)
 def sql(
     text: str,
     spark: SparkSession | None = None,

@@ -21,6 +21,7 @@ from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidA
 from deltaplane.expr.program import violations
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan
+from deltaplane.io.tracing import traced
 from deltaplane.metastores.named import keep_in_step
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 from deltaplane.schema import Field, PrimitiveType, StructType
@@ -779,6 +780,7 @@ class TableAlterer:
 
     # --- the commit ---------------------------------------------------------------------------------------------------
 
+    @traced("ALTER")
     def _alter(
         self,
         change: str,

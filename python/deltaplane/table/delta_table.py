@@ -19,6 +19,7 @@ from deltaplane.expr.row_filter import row_filter, scan_filter
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
 from deltaplane.io.storage_options import StorageOptions, version_arguments
+from deltaplane.io.tracing import traced
 from deltaplane.metastores.named import keep_in_step, table_address
 from deltaplane.table.follow import Followed
 from deltaplane.table.maintenance import TableCare
@@ -112,6 +113,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self._location, self._options = table_address(table_uri, storage_options)
         self._snapshot = self._open(version)
 
+    @traced("OPEN")
     def _open(self, version: VersionLike | None) -> _native.Snapshot:
         number, timestamp_ms = version_arguments(version)
         return _native.Snapshot.open(self._location, self._options, number, timestamp_ms)
@@ -146,6 +148,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             return False
 
     @classmethod
+    @traced("CREATE", 1)
     def create(
         cls,
         table_uri: TableUri,
@@ -260,6 +263,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         self._snapshot = self._open(version)
 
+    @traced("REFRESH")
     def update_incremental(self) -> None:
         """Moves to the newest version; reads only the commits after the current one."""
         self._snapshot = self._snapshot.update()
@@ -269,6 +273,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         process still has the commit in memory; otherwise moves to the newest version."""
         self._snapshot = self._snapshot.after_own_commit(version)
 
+    @traced("HISTORY")
     def history(self, limit: int | None = None) -> CommitHistory:
         """The `commitInfo` of each commit, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics` and more. At most `limit` entries; commits removed
@@ -417,6 +422,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         unreadable, unwritable = compat.newly_excluded(now, plan.after)
         return compat.Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
 
+    @traced("REPORT")
     def report(
         self,
         path: str | PathLike[str] | None = None,
@@ -481,11 +487,13 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     # --- its files ----------------------------------------------------------------------------------------------------
 
+    @traced("PLAN")
     def files(self, partition_filters: Predicate | None = None) -> list[str]:
         """The data files' decoded paths: relative to the table, or absolute for files outside of
         the table's directory."""
         return self._snapshot.file_paths(self._parsed(partition_filters))
 
+    @traced("PLAN")
     def file_uris(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[str]:
@@ -497,6 +505,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         return self._snapshot.file_uris(self._parsed(_one_of(partition_filters, file_pruning_predicate)))
 
+    @traced("PLAN")
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the
         structs `null_count`, `min` and `max` of the columns with statistics (protocol section 8;
@@ -518,6 +527,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         actions = Scan(self._snapshot.add_actions(statistics=True)).to_arrow()
         return _flattened(actions) if flatten else actions
 
+    @traced("PLAN")
     def plan(self, predicate: Predicate | None = None) -> pa.RecordBatchReader:
         """Streams the files that may hold a row matching the predicate: the columns of
         `get_add_actions`, and `deletion_vector`, the struct of the log, which is null for files
@@ -539,6 +549,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         return Scan(self._snapshot.plan(scan_filter(self._snapshot, predicate).tree)).to_reader()
 
+    @traced("PLAN")
     def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
         """Explains `plan`: the number of files that each stage examined and excluded, and why the
         rest stayed. `print` shows one line for each stage.
@@ -557,6 +568,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
         return PlanExplanation.of(self._snapshot.explain(scan_filter(self._snapshot, predicate).tree))
 
+    @traced("PLAN")
     def deletion_vectors(self) -> pa.RecordBatchReader:
         """The files with a deletion vector: `filepath`, a URI, and `selection_vector`, which is
         true for each row that isn't deleted (P120).
@@ -584,6 +596,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         columns."""
         return Scan(self._snapshot.add_actions(statistics=False)).to_arrow()
 
+    @traced("PLAN")
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[dict[str, str | None]]:
@@ -610,6 +623,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         values = pa.table({c: actions[f"partition.{c}"] for c in columns})
         return values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
 
+    @traced("PLAN")
     def count(self) -> int:
         """The number of rows, from statistics if every file has them, otherwise by reading files.
 
@@ -624,6 +638,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             return records
         return sum(batch.num_rows for batch in self.scan(columns=[]))
 
+    @traced("CHECKPOINT")
     def create_checkpoint(self) -> None:
         """Writes a checkpoint of this version, so that opening the table needs no older commits.
 
@@ -704,7 +719,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     def _rows(self, columns: list[str] | None, *predicates: Predicate | None) -> Scan:
         row_filter = scan_filter(self._snapshot, *predicates)
-        return Scan(row_filter.rows(columns, self._snapshot.scan, self.table_uri))
+        return Scan(row_filter.rows(columns, self._snapshot.scan, self.table_uri), self._location)
 
     def _parsed(self, predicate: Predicate | None) -> _native.Predicate | None:
         return expr.parse(predicate, columns_of(lambda: self._snapshot.schema))
@@ -768,7 +783,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         )
         feed = partial(versions.last.changes, versions.first)
         chosen = row_filter([predicate], versions.last.change_schema, lambda tree: feed([], tree))
-        return Scan(chosen.rows(columns, feed, self.table_uri))
+        return Scan(chosen.rows(columns, feed, self.table_uri), self._location)
 
     def to_pyarrow_table(
         self,
@@ -854,6 +869,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         `scan`."""
         return self.scan(columns, predicate).to_reader()
 
+    @traced("SCAN")
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._snapshot.scan().__arrow_c_stream__(requested_schema)
 

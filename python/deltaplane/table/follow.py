@@ -30,8 +30,10 @@ class NewRows(Scan):
     only without `max_files` and `max_bytes`, which can split a version into several batches.
     """
 
-    def __init__(self, native: _native.Scan | FilteredRows, offset: _native.TailOffset) -> None:
-        super().__init__(native)
+    def __init__(
+        self, native: _native.Scan | FilteredRows, offset: _native.TailOffset, location: str | None = None
+    ) -> None:
+        super().__init__(native, location)
         self.offset = str(offset)
         self.version: int = offset.version - 1 if offset.is_between_versions else offset.version
 
@@ -194,7 +196,9 @@ def _follow(
             time.sleep(poll_seconds)
             continue
         if tail.rows(offset, end, [], chosen.tree).num_files:
-            yield NewRows(chosen.rows(names, partial(tail.rows, offset, end), tail.snapshot.uri), end)
+            yield NewRows(
+                chosen.rows(names, partial(tail.rows, offset, end), tail.snapshot.uri), end, tail.snapshot.location
+            )
         offset = end
 
 

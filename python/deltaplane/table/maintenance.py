@@ -11,6 +11,7 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.storage_options import StorageOptions
+from deltaplane.io.tracing import traced
 from deltaplane.metastores.named import keep_in_step, table_address
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class TableCare:
     _location: str
     _options: dict[str, str] | None
 
+    @traced("VACUUM")
     def vacuum(
         self,
         retention_hours: float | None = None,
@@ -110,6 +112,7 @@ class TableCare:
             self._snapshot = self._snapshot.update()
         return result.paths
 
+    @traced("RESTORE")
     def restore(
         self,
         target: int | datetime | str,
@@ -187,6 +190,7 @@ class TableCare:
         metrics: RestoredFiles = done["metrics"]
         return metrics
 
+    @traced("CHECK")
     def check(self, deep: bool = False, *, progress: OnProgress | None = None) -> list[Problem]:
         """Checks this version's log against its files (FSCK); an empty list means a sound table.
         Changes nothing.
@@ -220,6 +224,7 @@ class TableCare:
 
         return cast("list[Problem]", check(self._snapshot, deep=deep, progress=progress))
 
+    @traced("REPAIR")
     def repair(
         self,
         dry_run: bool = False,
@@ -258,6 +263,7 @@ class TableCare:
             self._snapshot = self._snapshot.update()
         return {"dry_run": dry_run, "files_removed": files}
 
+    @traced("FORGET HISTORY")
     def forget_history(
         self,
         *,
@@ -302,6 +308,7 @@ class TableCare:
         self._snapshot = self._snapshot.update()
         return {"version": done.kept_from, "log_files": done.log_files, "sidecars": done.sidecars}
 
+    @traced("GENERATE")
     def generate(self, *, dry_run: bool = False, progress: OnProgress | None = None) -> list[str]:
         """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by
         partition, for engines that can't read Delta tables (Presto, Athena, Hive). Deletes
@@ -330,6 +337,7 @@ class TableCare:
         self._snapshot = self._snapshot.update()
         return generate(self._snapshot, self._options, progress, dry_run=dry_run)
 
+    @traced("CLONE")
     def clone(
         self,
         target: TableUri,
@@ -403,6 +411,7 @@ class TableCare:
         columns: list[str] | None = None,
         memory_limit: int | str | None = None,
     ) -> pa.RecordBatchReader: ...
+    @traced("DIFF")
     def diff(
         self,
         from_version: int,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from deltaplane.arguments import checked
 from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.merge.clauses import Action, Clause, Kind, check, expression
+from deltaplane.io.tracing import traced
 
 if TYPE_CHECKING:
     from deltaplane.table.results import MergedRows
@@ -54,8 +55,12 @@ class TableMerger:
     [(2, 25), (3, 30), (4, 40)]
     """
 
-    def __init__(self, run: Callable[[Sequence[Clause], bool, bool], MergedRows | DryRun]) -> None:
+    def __init__(
+        self, run: Callable[[Sequence[Clause], bool, bool], MergedRows | DryRun], table: object = None
+    ) -> None:
         self._run = run
+        # The table, for traces.
+        self._table = table
         self._clauses: list[Clause] = []
         self._of_itself = False
 
@@ -106,6 +111,7 @@ class TableMerger:
     def execute(self, *, dry_run: Literal[False] = False) -> MergedRows: ...
     @overload
     def execute(self, *, dry_run: Literal[True]) -> DryRun: ...
+    @traced("MERGE")
     def execute(self, *, dry_run: bool = False) -> MergedRows | DryRun:
         """Runs the merge as one commit; the table's object moves to the committed version.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
+from deltaplane.io.tracing import traced
 from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class TableOptimizer:
     def __init__(self, table: LayoutCommands) -> None:
         self._table = table
 
+    @traced("OPTIMIZE")
     def compact(
         self,
         partition_filters: Predicate | None = None,
@@ -156,6 +158,7 @@ class TableOptimizer:
         settings = _settings(writer_properties, commit_properties, post_commithook_properties, target_size)
         return self._table._optimized(what, settings)
 
+    @traced("OPTIMIZE")
     def z_order(
         self,
         columns: Iterable[str],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
+from deltaplane.io.tracing import traced
 from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: Literal[True],
     ) -> DryRun: ...
+    @traced("DELETE")
     def delete(
         self,
         predicate: Predicate | None = None,
@@ -131,6 +133,7 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: Literal[True],
     ) -> DryRun: ...
+    @traced("UPDATE")
     def update(
         self,
         updates: Mapping[str, str] | None = None,
@@ -288,7 +291,7 @@ class RowCommands:
             done = merge(self._target(), what, Settings(*settings, dry_run=dry_run))
             return cast("MergedRows | DryRun", self._apply_result(done, MERGE_METRICS))
 
-        return TableMerger(run)
+        return TableMerger(run, self)
 
     @overload
     def purge(
@@ -310,6 +313,7 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: Literal[True],
     ) -> DryRun: ...
+    @traced("PURGE")
     def purge(
         self,
         partition_filters: Predicate | None = None,

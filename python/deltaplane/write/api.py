@@ -17,6 +17,7 @@ from deltaplane.exceptions import NOT_COMMITTED, DeltaError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.arrow import as_reader, in_table_types, reads_again
 from deltaplane.io.storage_options import StorageOptions
+from deltaplane.io.tracing import traced
 from deltaplane.metastores.named import keep_in_step, table_address
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
 from deltaplane.write.intent import WriteIntent, WriteOptions
@@ -103,6 +104,7 @@ def write_deltalake(
     table_or_uri: TableUri | OpenTable, data: Any, *, dry_run: Literal[True], **options: Unpack[WriteOptions]
 ) -> DryRun: ...
 @checked(read_version="object")
+@traced("WRITE")
 def write_deltalake(
     table_or_uri: TableUri | OpenTable,
     data: Any,

@@ -15,6 +15,7 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, TableAlreadyExistsError
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.io.tracing import traced
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
 from deltaplane.write.intent import WriteIntent
@@ -47,6 +48,7 @@ _CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "d
 
 
 @checked()
+@traced("CONVERT")
 def convert_to_deltalake(
     uri: TableUri,
     mode: Literal["error", "ignore"] = "error",

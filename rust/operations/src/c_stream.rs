@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use deltaplane_error::{Error, Result};
+use deltaplane_store::with_operation;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
@@ -39,6 +40,7 @@ pub fn c_stream(schema: SchemaRef, batches: Batches, error: LastError, wait: Wai
     FFI_ArrowArrayStream::new(Box::new(Reader {
         schema,
         batches,
+        operation: deltaplane_store::thread_operation(),
         error,
         wait,
     }))
@@ -47,6 +49,8 @@ pub fn c_stream(schema: SchemaRef, batches: Batches, error: LastError, wait: Wai
 struct Reader {
     schema: SchemaRef,
     batches: Batches,
+    /// The traced operation that made the stream; its readers may belong to another one.
+    operation: u64,
     error: LastError,
     wait: Wait,
 }
@@ -57,7 +61,8 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<Self::Item> {
         // A C stream's caller can't be unwound into: a panic, in a decoder that meets hostile
         // bytes, would end the process, so it becomes an error here.
-        let mut pull = || deltaplane_store::block_on(self.batches.next());
+        let operation = self.operation;
+        let mut pull = || deltaplane_store::block_on(with_operation(operation, self.batches.next()));
         match caught(|| (self.wait)(&mut pull)).unwrap_or_else(|panic| Some(Err(panic)))? {
             Ok(batch) => Some(Ok(batch)),
             Err(e) => {

@@ -21,16 +21,10 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
 /// What is in a directory's cache.
 #[boundary]
 pub(crate) fn cache_contents(path: PathBuf) -> Result<Contents> {
-    let contents = store::cache_contents(&path)?;
-    let tables = contents.tables.into_iter();
+    let all = store::cache_contents(&path)?;
+    let tables = all.tables.into_iter();
     let tables = tables.map(|(name, t)| (name, (t.entries, t.size_bytes))).collect();
-    Ok((
-        contents.entries,
-        contents.size_bytes,
-        contents.drafts,
-        contents.oldest_use_ms,
-        tables,
-    ))
+    Ok((all.entries, all.size_bytes, all.drafts, all.oldest_use_ms, tables))
 }
 
 /// Throws it away; files and bytes that went.

@@ -3,6 +3,7 @@
 //! consumer of its stream may hold: events are buffered, and delivered when the next call of the
 //! core returns.
 
+use deltaplane_boundary::boundary;
 use deltaplane_operations::event_buffer::{self, Event};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,9 +14,7 @@ use pyo3::types::PyDict;
 /// is has succeeded.
 pub(crate) fn deliver(py: Python<'_>) {
     for event in event_buffer::take() {
-        if let Err(e) = handle(py, &event) {
-            e.write_unraisable(py, None);
-        }
+        handle(py, &event).unwrap_or_else(|e| e.write_unraisable(py, None));
     }
 }
 
@@ -34,8 +33,7 @@ fn logger<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 
 /// Gives one event to its logger.
 fn handle(py: Python<'_>, event: &Event) -> PyResult<()> {
-    let name = event.dotted_target();
-    let level = event.severity();
+    let (name, level) = (event.dotted_target(), event.severity());
     let logger = logger(py, &name)?;
     if !logger
         .call_method1(intern!(py, "isEnabledFor"), (level,))?
@@ -43,19 +41,30 @@ fn handle(py: Python<'_>, event: &Event) -> PyResult<()> {
     {
         return Ok(());
     }
+    let (target, text) = (event.target.as_str(), event.text.as_str());
     // No arguments: a `%` in the text is a percent sign.
-    let arguments = (
-        name.as_str(),
-        level,
-        event.target.as_str(),
-        event.line,
-        event.text.as_str(),
-        (),
-        py.None(),
-    );
+    let arguments = (name.as_str(), level, target, event.line, text, (), py.None());
     let record = logger.call_method1("makeRecord", arguments)?;
     record.setattr("created", event.seconds)?;
     record.setattr("msecs", (event.seconds.fract() * 1000.0).floor())?;
     logger.call_method1("handle", (record,))?;
     Ok(())
+}
+
+/// Operation, id, kind, nanoseconds since the epoch at begin and end, names and values.
+type TracedWork = (u64, u64, &'static str, u64, u64, Vec<(&'static str, String)>);
+
+/// Sets the operation that the core notes this thread's work for, 0 for none; the one before.
+#[boundary]
+pub(crate) fn enter_operation(operation: u64) -> u64 {
+    deltaplane_store::enter_operation(operation)
+}
+
+/// Takes the noted work of all operations.
+#[boundary]
+pub(crate) fn take_traced_work() -> Vec<TracedWork> {
+    let noted = deltaplane_store::take_traced_work().into_iter();
+    noted
+        .map(|w| (w.operation, w.id, w.kind, w.began_ns, w.ended_ns, w.fields))
+        .collect()
 }

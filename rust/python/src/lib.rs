@@ -44,6 +44,7 @@ mod _native {
         arrow_bridge::{ArrowSchema, ArrowStream},
         cache::{cache_contents, cache_dir, clear_cache},
         catalog::{CatalogNames, CatalogServer},
+        events::{enter_operation, take_traced_work},
         incoming::check_batch,
         log_store::register_log_store,
         maintenance::{

@@ -156,10 +156,8 @@ pub(crate) fn copy_files(
 /// The keys of all files at a location that aren't hidden, given the names of partition columns.
 #[boundary]
 pub(crate) fn visible_files(location: &str, options: Options, partition_columns: Vec<String>) -> Result<Vec<String>> {
-    block_on(deltaplane_log::visible_files(
-        &store(location, options)?,
-        &partition_columns,
-    ))
+    let store = store(location, options)?;
+    block_on(deltaplane_log::visible_files(&store, &partition_columns))
 }
 
 /// The columns of these Parquet files together: each has one type in all files that have it.

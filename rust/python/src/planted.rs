@@ -36,9 +36,7 @@ pub(crate) fn panic_at(place: &str) -> PyResult<ArrowStream> {
             let schema = Schema::new(vec![Field::new("x", arrow::datatypes::DataType::Int64, true)]);
             return Ok((schema.into(), batches.boxed()).into());
         }
-        _ => {
-            let _ = planted();
-        }
+        _ => drop(planted()),
     }
     Err(pyo3::exceptions::PyValueError::new_err("no such place"))
 }

@@ -21,6 +21,7 @@ mod runtime;
 mod session;
 mod store;
 mod stores;
+mod traced_work;
 
 // Needed by implementations of `Backend`.
 pub use async_trait::async_trait;
@@ -39,3 +40,6 @@ pub use runtime::{block_on, finish_background, handle, run_in_background};
 pub use session::{Session, open_in_session};
 pub use store::{Store, Upload};
 pub use stores::{Opener, register_scheme};
+pub use traced_work::{
+    RunningWork, TracedWork, begin_traced, enter_operation, take_traced_work, thread_operation, with_operation,
+};

@@ -12,6 +12,7 @@ use futures::future::{Either, lazy};
 use tokio::task::JoinHandle;
 
 use crate::per_process::PerProcess;
+use crate::traced_work::{current_operation, with_operation};
 
 /// Bytes a second that an upload may be as slow as without counting as unanswered.
 const SLOWEST_UPLOAD: u64 = 128 * 1024;
@@ -53,12 +54,14 @@ pub fn with_retry_limit<F: Future>(limit: Duration, work: F) -> impl Future<Outp
     begun.flatten()
 }
 
-/// `tokio::spawn` for work that its caller waits for: it has the caller's retry limit.
+/// `tokio::spawn` for work that its caller waits for: it has the caller's retry limit, and belongs
+/// to the caller's operation.
 pub fn spawn_task<F>(work: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    let work = with_operation(current_operation(), work);
     match current() {
         Some(limit) => tokio::spawn(LIMIT.scope(limit, work)),
         None => tokio::spawn(work),

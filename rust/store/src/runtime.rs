@@ -14,6 +14,7 @@ use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 use crate::per_process::PerProcess;
 use crate::retry_limit::with_thread_limit;
+use crate::traced_work::{current_operation, thread_operation, with_operation};
 
 static CURRENT: PerProcess<Runtime> = PerProcess::new(build, Runtime::shutdown_background);
 
@@ -53,7 +54,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 /// for each of the hundreds of futures that are waited for, one megabyte in all.
 fn wait_for(work: Pin<&mut dyn Future<Output = ()>>) {
     let _waits = Waiting::begin();
-    let work = with_thread_limit(work);
+    let work = with_operation(thread_operation(), with_thread_limit(work));
     match Handle::try_current() {
         Ok(_) => tokio::task::block_in_place(|| current().block_on(work)),
         Err(_) => current().block_on(work),
@@ -110,7 +111,7 @@ static BACKGROUND: PerProcess<Mutex<Vec<AbortHandle>>> = PerProcess::new(Mutex::
 /// Starts work on the process-wide runtime that goes on without its caller. The end of the process
 /// cuts it short unless [`finish_background`] waits for it.
 pub fn run_in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-    let task = handle().spawn(work);
+    let task = handle().spawn(with_operation(current_operation(), work));
     let mut running = BACKGROUND.get().lock().unwrap_or_else(PoisonError::into_inner);
     running.retain(|task| !task.is_finished());
     running.push(task.abort_handle());

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.delete import delete_rows, delete_says
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.io.tracing import traced
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
 from deltaplane.spark.dml.rewriting import ACT, Expression, SparkTarget, Work, row_expressions
 from deltaplane.spark.jvm.places import FILE, ROW
@@ -15,6 +16,7 @@ from deltaplane.spark.jvm.places import FILE, ROW
 __all__ = ["delete"]
 
 
+@traced("DELETE")
 def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> CommandResult:
     """Deletes rows in one commit; returns its metrics under delta-spark's names, or none if nothing
     was committed."""

@@ -24,6 +24,7 @@ from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.index_properties import indexed_columns, indexed_together
+from deltaplane.io.tracing import traced
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
@@ -77,6 +78,7 @@ class SparkMerge:
     reads_others: bool = False
 
 
+@traced("MERGE")
 def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
     """Merges in one commit; returns its metrics under delta-spark's names, or none if nothing was
     committed.

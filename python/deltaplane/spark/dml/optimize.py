@@ -17,6 +17,7 @@ from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.vacuum import Vacuum, vacuum
 from deltaplane.exceptions import FileMissingError, InvalidArgumentError
+from deltaplane.io.tracing import traced
 from deltaplane.properties import commit_request
 from deltaplane.spark.datasource.delta_options import tells_of_vacuum
 from deltaplane.spark.dml.rewriting import SparkTarget
@@ -72,6 +73,7 @@ def _spread(spark: SparkSession, items: Sequence[str] | Sequence[bytes], each: i
 # --- OPTIMIZE -----------------------------------------------------------------------------------------------------------
 
 
+@traced("OPTIMIZE")
 def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> dict[str, Any]:
     """Runs `commands.optimize` with a task for each group of files; the rows don't pass through
     Spark. On Spark Connect it runs without tasks."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.io.tracing import traced
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
 from deltaplane.spark.dml.rewriting import (
     ACT,
@@ -24,6 +25,7 @@ from deltaplane.spark.jvm.schema import quoted
 __all__ = ["update"]
 
 
+@traced("UPDATE")
 def update(
     target: SparkTarget,
     values: Mapping[str, Expression],

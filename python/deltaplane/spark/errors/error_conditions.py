@@ -51,7 +51,7 @@ from deltaplane.spark.errors.sql_states import SQL_STATES
 from deltaplane.spark.errors.statement_conditions import STATEMENTS
 from deltaplane.spark.errors.stream_conditions import STREAMS
 
-__all__ = ["SparkCondition", "spark_condition"]
+__all__ = ["SparkCondition", "known_conditions", "spark_condition"]
 
 
 _NAME = r"`[^`]*`"
@@ -704,6 +704,15 @@ class SparkCondition(NamedTuple):
     sql_state: str
     parameters: dict[str, str]
     spark: type[PySparkException]
+
+
+def known_conditions() -> tuple[Known, ...]:
+    """All rows of the table of conditions.
+
+    >>> {known.kind.__name__ for known in known_conditions() if known.condition == "DELTA_TABLE_NOT_FOUND"}
+    {'TableNotFoundError'}
+    """
+    return _KNOWN
 
 
 def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:

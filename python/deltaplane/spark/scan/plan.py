@@ -14,6 +14,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
+from deltaplane.io.tracing import traced
 from deltaplane.spark.datasource.time_travel import asked_version
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.session_catalogs import is_name
@@ -27,6 +28,7 @@ __all__ = ["plan"]
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
 @of_session(lambda spark, *_, **__: spark)
+@traced("PLAN", 1)
 def plan(
     spark: SparkSession,
     path: TableUri,

@@ -15,6 +15,7 @@ from deltaplane.commands.row_rules import not_selected
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
 from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
+from deltaplane.io.tracing import traced
 from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.jobs import judged, run_tasks
@@ -77,6 +78,7 @@ def write(
 ) -> DryRun: ...
 @checked(options="Mapping | None", read_version="object")
 @of_session(lambda df, *_, **__: df.sparkSession)
+@traced("WRITE", 1)
 def write(
     df: DataFrame,
     path: TableUri,

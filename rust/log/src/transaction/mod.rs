@@ -29,7 +29,9 @@ use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet}
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::{features, paths};
-use deltaplane_store::{PutDraft, PutOutcome, Store, retry_limit, with_retry_limit};
+use deltaplane_store::{
+    PutDraft, PutOutcome, RunningWork, Store, begin_traced, retry_limit, with_operation, with_retry_limit,
+};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -489,7 +491,20 @@ impl Facts {
 /// Errors: a conflict kind if another writer's commit conflicts with this one; `ConcurrentWrite` if
 /// every attempt lost. After an error nothing is visible, but data files stay.
 pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let done = attempt_until_done(store, base, staged).await;
+    let mut traced = begin_traced("commit", || {
+        vec![
+            ("operation", staged.operation.name.clone()),
+            ("table", store.location().uri_text()),
+        ]
+    });
+    let id = RunningWork::id(traced.as_ref());
+    let done = with_operation(id, attempt_until_done(store, base, staged, traced.as_mut())).await;
+    if let Some(traced) = &mut traced {
+        match &done {
+            Ok(done) => traced.add("version", done.version),
+            Err(e) => traced.add("error", format!("{:?}", e.kind())),
+        }
+    }
     let done = done.inspect(|done| {
         if committer::buffer_of(store).is_none() {
             own_commits::keep(done);
@@ -498,7 +513,12 @@ pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> R
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
-async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
+async fn attempt_until_done(
+    store: &Store,
+    mut base: Option<Snapshot>,
+    staged: &Staged,
+    mut traced: Option<&mut RunningWork>,
+) -> Result<Committed> {
     let (mut intent, mut rebase) = (staged.intent(base.as_ref())?, Rebase::default());
     let mut staged = Cow::Borrowed(staged);
     let txn_id = new_id().to_string();
@@ -539,6 +559,9 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
                 return finish_won(store, &staged, won).await;
             }
             withdraw(store, &txn_id);
+            if let Some(traced) = &mut traced {
+                traced.add_time("lost");
+            }
             wait(attempt).await;
             attempt += 1;
         }

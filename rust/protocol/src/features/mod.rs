@@ -207,11 +207,8 @@ pub fn check_readable_protocol(p: &Protocol) -> Result<()> {
         let listed = p.reader_features.as_ref().ok_or_else(|| {
             Error::corrupt_log("the table's protocol has reader version 3 without a list of reader features")
         })?;
-        let unknown: Vec<&str> = listed
-            .iter()
-            .map(String::as_str)
-            .filter(|n| find(n).is_none())
-            .collect();
+        let unknown = listed.iter().filter(|n| find(n).is_none());
+        let unknown: Vec<_> = unknown.map(|name| unsupported::shown(name)).collect();
         if !unknown.is_empty() {
             return Err(unsupported(
                 "read",
@@ -316,6 +313,7 @@ pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
     }
     for name in supported(p) {
         let Some(f) = find(&name) else {
+            let name = unsupported::shown(&name);
             return Err(unsupported("write", &name, "which this version doesn't know"));
         };
         if let Some(why) = (f.refuse_write)(view) {
@@ -330,6 +328,12 @@ pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
 }
 
 fn unknown_feature(name: &str) -> Error {
+    if unsupported::shown(name) != name {
+        return Error::unsupported_feature(format!(
+            "can't add the table feature {}: leave it out, or use another Delta program for this table",
+            unsupported::shown(name)
+        ));
+    }
     Error::unsupported_feature(format!(
         "`{name}` isn't a table feature that this version of deltaplane knows: check the spelling, or use a newer version"
     ))
@@ -483,6 +487,27 @@ mod tests {
                 .contains("futureWriter")
         );
         assert!(check_readable_protocol(&protocol(4, 7, None, None)).is_err());
+    }
+
+    #[test]
+    fn features_of_proposals_are_refused_as_such() {
+        let p = protocol(
+            3,
+            7,
+            Some(&["collations-preview", "x"]),
+            Some(&["collations-preview", "x"]),
+        );
+        let e = with(vec![], &[], |v| check_read(&p, v)).unwrap_err();
+        assert!(e.message().contains("collations-preview (of a proposal"), "{e}");
+        assert!(
+            e.message().contains("support), x, which this version doesn't know"),
+            "{e}"
+        );
+        let p = protocol(1, 7, None, Some(&["icebergWriterCompatV1"]));
+        let e = with(vec![], &[], |v| check_write(&p, v)).unwrap_err();
+        assert!(e.message().contains("icebergWriterCompatV1 (of a proposal"), "{e}");
+        assert!(unknown_feature("timestampNanos").message().contains("an RFC"));
+        assert!(unknown_feature("futureWriter").message().contains("check the spelling"));
     }
 
     #[test]

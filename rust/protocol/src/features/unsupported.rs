@@ -1,6 +1,8 @@
 //! Features of the protocol that this build doesn't implement: known by name, so that a refusal can
 //! name them. A writer-only feature here doesn't stop reading (P091).
 
+use std::borrow::Cow;
+
 use super::{Kind, Refusal, TableFeature, View, never};
 
 /// Of the forerunners of catalogManaged.
@@ -29,3 +31,25 @@ pub(super) static FEATURES: &[TableFeature] = &[
         never,
     ),
 ];
+
+/// Features of proposals (RFCs) for the protocol that this build doesn't implement, by
+/// `protocol_rfcs` of delta-io/delta. Tables of delta-spark use some of them with `-preview` behind
+/// their names.
+const PROPOSED: &[&str] = &[
+    "adaptiveMetadata",
+    "collations",
+    "columnMappingUsageTracking",
+    "geospatial",
+    "icebergWriterCompatV1",
+    "redirectReaderWriter",
+    "redirectWriterOnly",
+    "timestampNanos",
+];
+
+/// An unknown feature as a refusal shows it: one of a proposal says so.
+pub(super) fn shown(name: &str) -> Cow<'_, str> {
+    match PROPOSED.contains(&name.strip_suffix("-preview").unwrap_or(name)) {
+        true => format!("{name} (of a proposal for the Delta protocol, an RFC that deltaplane doesn't support)").into(),
+        false => name.into(),
+    }
+}

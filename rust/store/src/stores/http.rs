@@ -4,6 +4,7 @@
 //! failure as one that it repeats. Knows addresses and headers, no store.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use crate::error::{METADATA_REFUSED, says_credentials_ended};
 use crate::per_process::PerProcess;
 use crate::retry_limit::{self, RetryLimit};
 use crate::stores::passing_failures;
+use crate::traced_work::{self, RunningWork};
 
 /// The addresses where clouds tell a machine its own identity. A container's address is not among
 /// them: the platform sets it in the environment, which counts as permission.
@@ -114,7 +116,11 @@ impl Guarded {
     /// Sends a request. A failed connection to an endpoint that has never answered becomes, after
     /// some seconds, an error that isn't repeated.
     async fn execute(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let traced = traced(&request);
         let answer = self.client.execute(request).await;
+        if let Some(traced) = traced {
+            note_answer(traced, &answer);
+        }
         let mut reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             Ok(response) => {
@@ -237,6 +243,41 @@ impl fmt::Display for NotRepeated {
 }
 
 impl std::error::Error for NotRepeated {}
+
+/// Begins to note a request, if its caller traces it: no query, which may hold a signature, and no
+/// header. A repeated request has the same `identity`, which a new signature changes.
+fn traced(request: &HttpRequest) -> Option<RunningWork> {
+    traced_work::begin_traced("request", || {
+        let (uri, mut identity) = (request.uri(), DefaultHasher::new());
+        (request.method(), uri).hash(&mut identity);
+        for (name, value) in request.headers() {
+            (name, value).hash(&mut identity);
+        }
+        vec![
+            ("method", request.method().to_string()),
+            ("scheme", uri.scheme_str().unwrap_or_default().to_owned()),
+            ("host", uri.host().unwrap_or_default().to_owned()),
+            ("port", uri.port_u16().map_or_else(String::new, |port| port.to_string())),
+            ("path", uri.path().to_owned()),
+            ("sent_bytes", request.body().content_length().to_string()),
+            ("identity", identity.finish().to_string()),
+        ]
+    })
+}
+
+/// Notes the status of an answer, or the kind of its error.
+fn note_answer(mut traced: RunningWork, answer: &Result<HttpResponse, HttpError>) {
+    match answer {
+        Ok(response) => {
+            traced.add("status", response.status().as_u16());
+            let length = response.headers().get("content-length");
+            if let Some(length) = length.and_then(|length| length.to_str().ok()) {
+                traced.add("received_bytes", length);
+            }
+        }
+        Err(e) => traced.add("error", format!("{:?}", e.kind()).to_ascii_lowercase()),
+    }
+}
 
 /// Whether a response says that the credential is invalid or expired. AWS reports an expired one
 /// with the status of a malformed request; for a HEAD request without a body.
