@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::counted::{self, Asked};
+use deltaplane_log::committer::{Buffer, Committer, buffered};
 use deltaplane_store::finish_background;
 
 use super::*;
@@ -93,5 +94,28 @@ fn other_tables_pay_nothing() {
         asked.take();
         Snapshot::open(&plain, None).await.unwrap();
         assert_eq!(asked.take().len(), 4, "the hint, the listing and two commits");
+    });
+}
+
+#[test]
+fn a_transaction_s_table_is_freed_after_its_end() {
+    run(async |plain, _| {
+        let catalog = Arc::new(MemoryCatalog {
+            inline_bytes: 1 << 20,
+            ..MemoryCatalog::default()
+        });
+        let store = managed(&plain, catalog.clone(), None).unwrap();
+        append(&store, "a").await;
+        let tail = catalog.log_tail(0).await.unwrap();
+        let buffer = Arc::new(Buffer::new("a transaction".to_owned(), tail, catalog.as_ref()).unwrap());
+        let inside = buffered(&plain, Arc::clone(&buffer)).unwrap();
+        Snapshot::open(&inside, None).await.unwrap().note_read(None);
+        append(&inside, "b").await;
+        assert!(buffer.has_reads() && buffer.has_commands());
+        drop(inside);
+        buffer.end();
+        let freed = Arc::downgrade(&buffer);
+        drop(buffer);
+        assert!(freed.upgrade().is_none());
     });
 }
