@@ -150,8 +150,8 @@ class Scene:
         """Runs a transaction in a process that is killed at a call; the call, and whether the
         transaction is in both tables. None if the process came to its end before."""
         self.number += 1
-        gate = self.s3.gate = Gate(kill_at, after, counts_reads)
         before = self.versions()
+        gate = self.s3.gate = Gate(kill_at, after, counts_reads)
         process = _FORKED.Process(target=transfer, args=(self.gated, self.number), daemon=True)
         process.start()
         assert process.pid is not None
@@ -215,13 +215,16 @@ def scene(place: Path, kind: str) -> Iterator[Scene]:
         s3 = GatedS3()
         stack.enter_context(memory_s3(s3))
         bucket, (_, options) = s3.bucket({}), s3.client(lives_on=True)
-        owner = Catalog(uri, storage_options=options)
+        # The observer's calls are none of the process: it reports nothing by itself.
+        owner = Catalog(uri, storage_options={**options, "catalog_publication_report": "86400"})
         owner.create_catalog("main", storage_root=f"s3://{bucket}/lake")
         owner.create_schema(SCHEMA)
-        reached = owner
+        # Reports of publication are calls of the process, too.
+        at_once = {**options, "catalog_publication_report": "0"}
+        reached = Catalog(uri, storage_options=at_once)
         if kind == "server":
             url, _ = stack.enter_context(serving(uri, place / "server.log", "--anonymous"))
-            reached = Catalog(stack.enter_context(gated(url, s3)), storage_options=options)
+            reached = Catalog(stack.enter_context(gated(url, s3)), storage_options=at_once)
         lake = Lake(owner, uri)
         for name in TABLES:
             lake.write(name, rows(0))

@@ -1,5 +1,7 @@
 //! What all catalogs have in common, whether in this process or behind HTTP.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -11,6 +13,9 @@ use crate::error::Result;
 use crate::names::TableName;
 use crate::store::Page;
 
+/// By default, how long after a version was published its catalog is notified of it at the latest.
+pub(crate) const REPORT_DELAY: Duration = Duration::from_secs(1);
+
 /// A catalog of tables: names, metadata, credentials, and the coordination of commits.
 ///
 /// All methods may be called at the same time. Errors are [`crate::CatalogError`] with the API's
@@ -20,6 +25,11 @@ use crate::store::Page;
 pub trait Catalog: Send + Sync {
     /// The catalog as messages name it, without tokens.
     fn describe(&self) -> String;
+
+    /// How long after a version was published the catalog is notified of it at the latest.
+    fn report_delay(&self) -> Duration {
+        REPORT_DELAY
+    }
 
     /// The extensions that both sides understand.
     async fn extensions(&self, catalog: &str) -> Result<Extensions>;

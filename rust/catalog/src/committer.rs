@@ -2,6 +2,7 @@
 //! [`Committer`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -245,6 +246,10 @@ impl Committer for CatalogCommitter {
         let request = UpdateTable::new(&self.asserted(), vec![reported]);
         self.catalog.update(&self.name, &request).await?;
         Ok(())
+    }
+
+    fn report_delay(&self) -> Option<Duration> {
+        Some(self.catalog.report_delay())
     }
 
     fn permits(&self, _work: Maintenance) -> bool {

@@ -36,7 +36,7 @@ pub use options::Options;
 pub use per_process::PerProcess;
 pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
 pub use retry_limit::{begin_thread_limit, end_thread_limit, retry_limit, spawn_task, with_retry_limit};
-pub use runtime::{block_on, finish_background, handle, run_in_background};
+pub use runtime::{block_on, finish_background, handle, pause_in_background, run_in_background};
 pub use session::{Session, open_in_session};
 pub use store::{Store, Upload};
 pub use stores::{Opener, register_scheme};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use deltaplane_error::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 use crate::per_process::PerProcess;
@@ -118,10 +119,22 @@ pub fn run_in_background<T: Send + 'static>(work: impl Future<Output = T> + Send
     task
 }
 
-/// Waits for the work in the background, at most this long.
+/// Ends the pauses of work in the background.
+static FINISHING: PerProcess<Notify> = PerProcess::new(Notify::new, drop);
+
+/// Waits this long, for work in the background, or until [`finish_background`] waits for it.
+pub async fn pause_in_background(time: Duration) {
+    tokio::select! {
+        () = FINISHING.get().notified() => {}
+        () = tokio::time::sleep(time) => {}
+    }
+}
+
+/// Waits for the work in the background, at most this long. What pauses there continues at once.
 pub fn finish_background(most: Duration) {
     let begun = Instant::now();
     loop {
+        FINISHING.get().notify_waiters();
         let mut running = BACKGROUND.get().lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|task| !task.is_finished());
         if running.is_empty() || begun.elapsed() >= most {
@@ -190,6 +203,19 @@ mod tests {
         finish_background(Duration::from_millis(20));
         assert!(begun.elapsed() >= Duration::from_millis(20));
         endless.abort();
+    }
+
+    #[test]
+    fn a_pause_in_the_background_ends_when_it_is_waited_for() {
+        let (done, is_done) = std::sync::mpsc::channel();
+        let begun = Instant::now();
+        drop(run_in_background(async move {
+            pause_in_background(Duration::from_secs(3600)).await;
+            done.send(())
+        }));
+        finish_background(Duration::from_secs(60));
+        assert!(is_done.try_recv().is_ok());
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 
     #[test]

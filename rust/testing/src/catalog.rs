@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use deltaplane_log::committer::{Content, LogTail, Proposal, Ratified};
+use deltaplane_log::committer::{Content, GroupProposal, LogTail, Proposal, Ratified};
 
 /// A bug that is planted in a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +14,14 @@ pub enum Flaw {
     TailLags,
     /// It forgets a commit before it is published.
     ForgetsEarly,
+    /// It decides about each table of a group by itself, and stops at one that is taken.
+    DecidesOneByOne,
+    /// It doesn't compare the versions of tables that a group only read.
+    IgnoresReads,
 }
 
-/// What a catalog knows of the table.
-#[derive(Debug, Default)]
+/// What a catalog knows of a table.
+#[derive(Debug, Default, Clone)]
 pub struct Catalog {
     /// The newest ratified version.
     pub latest: Option<u64>,
@@ -31,6 +35,8 @@ pub struct Catalog {
     pub inline_bytes: u64,
     /// How many commits it holds before it wants some published.
     pub most_held: usize,
+    /// Whether its clients report what they published at once.
+    pub reports: bool,
     /// The bug that is planted in it, if any.
     pub flaw: Option<Flaw>,
 }
@@ -73,6 +79,18 @@ impl Catalog {
         if let Some(published) = proposal.published {
             self.forget(published);
         }
+        match self.verdict(proposal) {
+            Verdict::Next => {
+                self.ratify(proposal);
+                Decided::Ratified
+            }
+            Verdict::Repeated => Decided::Ratified,
+            Verdict::Taken => Decided::Taken(self.tail(proposal.version)),
+            Verdict::Full => Decided::PublishFirst,
+        }
+    }
+
+    fn verdict(&self, proposal: &Proposal) -> Verdict {
         let next = self.latest.map_or(0, |v| v + 1);
         let again = self.flaw == Some(Flaw::RatifiesTwice) && proposal.version + 1 == next && next > 1;
         if proposal.version != next && !again {
@@ -81,17 +99,21 @@ impl Catalog {
                 .get(&proposal.version)
                 .is_some_and(|c| c.content == proposal.content);
             return match is_same {
-                true => Decided::Ratified,
-                false => Decided::Taken(self.tail(proposal.version)),
+                true => Verdict::Repeated,
+                false => Verdict::Taken,
             };
         }
-        if self.held.len() >= self.most_held {
-            return Decided::PublishFirst;
+        match self.held.len() >= self.most_held {
+            true => Verdict::Full,
+            false => Verdict::Next,
         }
+    }
+
+    fn ratify(&mut self, proposal: &Proposal) {
         self.latest = Some(proposal.version);
         if matches!(proposal.content, Content::Published(_)) {
             self.notified = Some(proposal.version);
-            return Decided::Ratified;
+            return;
         }
         let commit = Ratified {
             version: proposal.version,
@@ -99,6 +121,69 @@ impl Catalog {
             timestamp_ms: proposal.timestamp_ms,
         };
         self.held.insert(proposal.version, commit);
-        Decided::Ratified
     }
+}
+
+/// What a proposal is to a catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The next version.
+    Next,
+    /// A version that was ratified with the same content.
+    Repeated,
+    /// A version that was ratified with other content, or isn't next.
+    Taken,
+    /// The next version, and too many commits are held.
+    Full,
+}
+
+/// A catalog's decision about commits of several tables.
+#[derive(Debug, Clone)]
+pub enum GroupDecided {
+    /// As [`GroupDecision::Ratified`](deltaplane_log::committer::GroupDecision::Ratified).
+    Ratified,
+    /// As `Taken`: of all tables that were named.
+    Taken(Vec<LogTail>),
+    /// As `PublishFirst`.
+    PublishFirst,
+}
+
+/// Decides about commits of several tables in one transaction of the catalog's database: all are
+/// ratified, or none.
+pub fn decide_all(catalogs: &mut Vec<Catalog>, group: &[(usize, GroupProposal)]) -> GroupDecided {
+    let mut after = catalogs.clone();
+    let flaw = catalogs.first().and_then(|catalog| catalog.flaw);
+    let (mut verdicts, mut is_unchanged) = (Vec::new(), true);
+    for (table, part) in group {
+        let catalog = &mut after[*table];
+        match part {
+            GroupProposal::Commit(proposal) => {
+                if let Some(published) = proposal.published {
+                    catalog.forget(published);
+                }
+                let verdict = catalog.verdict(proposal);
+                verdicts.push(verdict);
+                if verdict == Verdict::Next {
+                    catalog.ratify(proposal);
+                }
+                if flaw == Some(Flaw::DecidesOneByOne) && verdict == Verdict::Next {
+                    catalogs[*table] = catalog.clone();
+                }
+            }
+            GroupProposal::Unchanged(version) => is_unchanged &= catalog.latest == Some(*version),
+        }
+    }
+    let are_all = |verdict| verdicts.iter().all(|s| *s == verdict);
+    let is_unchanged = is_unchanged || flaw == Some(Flaw::IgnoresReads);
+    if are_all(Verdict::Repeated) {
+        return GroupDecided::Ratified;
+    }
+    if are_all(Verdict::Next) && is_unchanged {
+        *catalogs = after;
+        return GroupDecided::Ratified;
+    }
+    if verdicts.contains(&Verdict::Full) && !verdicts.contains(&Verdict::Taken) && is_unchanged {
+        return GroupDecided::PublishFirst;
+    }
+    GroupDecided::Taken(group.iter().map(|(table, _)| catalogs[*table].tail(0)).collect())
 }

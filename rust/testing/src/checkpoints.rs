@@ -167,8 +167,11 @@ pub fn rebuildable(world: &World, newest: u64) -> BTreeSet<u64> {
             _ => {}
         }
     }
-    if let Some(catalog) = &world.catalog {
-        let there = catalog.held.values().filter(|c| world.content(&c.content).is_some());
+    if let Some(catalog) = world.catalogs.first() {
+        let there = catalog
+            .held
+            .values()
+            .filter(|c| world.content("", &c.content).is_some());
         commits.extend(there.map(|c| c.version));
     }
     let mut out = BTreeSet::new();

@@ -26,7 +26,7 @@ pub fn judge(world: &mut World, book: &mut Book, call: &Call, answer: &Result<An
             judge_written(world, book, key)
         }
         Call::Delete(key) => judge_deleted(world, book, key),
-        Call::Propose(proposal) if matches!(answer, Ok(Answer::Decided(Decided::Ratified))) => {
+        Call::Propose(_, proposal) if matches!(answer, Ok(Answer::Decided(Decided::Ratified))) => {
             judge_ratified(world, book, proposal)
         }
         _ => Ok(()),
@@ -61,7 +61,7 @@ fn judge_written(world: &mut World, book: &mut Book, key: &str) -> Judgement {
 fn judge_ratified(world: &World, book: &mut Book, proposal: &Proposal) -> Judgement {
     let version = proposal.version;
     let bytes = world
-        .content(&proposal.content)
+        .content("", &proposal.content)
         .ok_or(format!("version {version} was ratified without content"))?;
     book.learn_vectors(&bytes, |path| world.objects.get(path).map(|o| o.bytes.clone()))?;
     book.commit(version, &bytes, world.now_ms)
@@ -69,7 +69,7 @@ fn judge_ratified(world: &World, book: &mut Book, proposal: &Proposal) -> Judgem
 
 /// P158: versions are published in order, after they were ratified.
 fn judge_published(world: &mut World, version: u64) -> Judgement {
-    let Some(catalog) = &mut world.catalog else {
+    let Some(catalog) = world.catalogs.first_mut() else {
         return Ok(());
     };
     let expected = catalog.published.map_or(0, |v| v + 1);
@@ -85,7 +85,7 @@ fn judge_published(world: &mut World, version: u64) -> Judgement {
 
 /// P158: a catalog is notified of versions that are published.
 fn judge_notified(world: &World) -> Judgement {
-    match &world.catalog {
+    match world.catalogs.first() {
         Some(catalog) if catalog.notified > catalog.published => Err(format!(
             "the catalog was notified that {:?} is published, and {:?} is",
             catalog.notified, catalog.published
@@ -95,7 +95,7 @@ fn judge_notified(world: &World) -> Judgement {
 }
 
 fn is_unpublished(world: &World, version: u64) -> bool {
-    world.catalog.as_ref().is_some_and(|c| Some(version) > c.published)
+    world.catalogs.first().is_some_and(|c| Some(version) > c.published)
 }
 
 /// P013: a hint is written when its checkpoint is there. Clean-up may have deleted an old one

@@ -1,6 +1,6 @@
-//! Proofs that need no store: a deterministic simulation of writers, readers, checkpointers and
-//! cleaners that run the product's own code over a simulated store, and an exhaustive model of the
-//! protocol. Development only.
+//! Proofs that need no store: deterministic simulations of writers, readers, checkpointers and
+//! cleaners of one table, and of transactions over two tables of a catalog, that run the product's
+//! own code over a simulated store; and an exhaustive model of the protocol. Development only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,11 +20,15 @@ mod model;
 mod planted;
 mod report;
 mod scenario;
+mod schedule;
 mod simulation;
 mod store;
+mod tables;
 mod world;
 
 pub use model::{Cast, Explored, GroupMistake, Mistake, explore, explore_tables};
 pub use planted::Bug;
 pub use report::Report;
-pub use simulation::{Outcome, run};
+pub use schedule::Outcome;
+pub use simulation::run;
+pub use tables::{GroupBug, run_tables};

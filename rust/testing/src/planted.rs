@@ -114,11 +114,6 @@ impl Bug {
         let by_actors = matches!(self, Bug::PublishedOutOfOrder | Bug::UnknownTakenForRefused);
         by_actors || self.flaw_of_catalog().is_some()
     }
-
-    /// The bug of this name.
-    pub fn named(name: &str) -> Option<Bug> {
-        Self::ALL.into_iter().find(|b| format!("{b:?}") == name)
-    }
 }
 
 /// A backend that breaks its promises.

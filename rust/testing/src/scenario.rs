@@ -51,6 +51,8 @@ pub struct CatalogScenario {
     pub inline_bytes: u64,
     /// How many unpublished commits it holds.
     pub most_held: usize,
+    /// Whether its clients report what they published at once.
+    pub reports: bool,
 }
 
 /// How long tombstones and old versions are kept in simulations, as the tables' properties say.
@@ -94,6 +96,7 @@ impl Scenario {
         let catalog = managed.then(|| CatalogScenario {
             inline_bytes: chance.one(&[0, 0, 700, 1 << 20]),
             most_held: chance.one(&[1, 2, 10]),
+            reports: chance.happens(400),
         });
         if managed {
             actors.push((Role::Publisher, 3));

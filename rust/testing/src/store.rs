@@ -32,27 +32,37 @@ tokio::task_local! {
 pub struct SimStore {
     world: Shared,
     who: Who,
+    /// What the table's keys begin with in the world, if it has several tables.
+    prefix: &'static str,
 }
 
 /// The table as an actor opens it, with a planted bug between it and the store, if any.
 pub fn open(world: &Shared, who: Who, bug: Option<Bug>) -> Store {
+    let plain = plain(world, who, "", bug);
+    let is_managed = !lock(world).catalogs.is_empty();
+    let takes_unknown_for_refused = bug == Some(Bug::UnknownTakenForRefused);
+    let committer = || Arc::new(SimCommitter::new(world, who, 0, takes_unknown_for_refused));
+    match is_managed {
+        true => managed(&plain, committer(), None).expect("a store"),
+        false => plain,
+    }
+}
+
+/// The store of a table whose keys begin with this prefix in the world, without a catalog.
+pub fn plain(world: &Shared, who: Who, prefix: &'static str, bug: Option<Bug>) -> Store {
     let backend = SimStore {
         world: Arc::clone(world),
         who,
+        prefix,
     };
-    let location = Location::parse("memory://simulation/table").expect("a location");
+    let location = Location::parse(&format!("memory://simulation/{prefix}table")).expect("a location");
     let opener = move |_: &Location, _: &Options| -> Result<Arc<dyn Backend>> {
         Ok(match bug {
             None => Arc::new(backend.clone()),
             Some(bug) => Arc::new(Faulty::new(Arc::new(backend.clone()), bug)),
         })
     };
-    let plain = Store::open_with(&location, &Options::default(), Arc::new(opener)).expect("a store");
-    let is_managed = lock(world).catalog.is_some();
-    match is_managed {
-        true => managed(&plain, Arc::new(SimCommitter::new(world, who, bug)), None).expect("a store"),
-        false => plain,
-    }
+    Store::open_with(&location, &Options::default(), Arc::new(opener)).expect("a store")
 }
 
 impl SimStore {
@@ -68,10 +78,30 @@ impl SimStore {
     }
 
     async fn page(&self, dir: String, from: String, after: Option<String>) -> Result<(Vec<ObjectInfo>, bool)> {
-        match self.ask(Call::List { dir, from, after }).await? {
-            Answer::Page(page, more) => Ok((page, more)),
+        let call = Call::List {
+            dir: self.key(&dir),
+            from,
+            after: after.map(|key| self.key(&key)),
+        };
+        self.listed(call).await
+    }
+
+    async fn listed(&self, call: Call) -> Result<(Vec<ObjectInfo>, bool)> {
+        match self.ask(call).await? {
+            Answer::Page(page, more) => Ok((page.into_iter().map(|object| self.own(object)).collect(), more)),
             other => Err(mixed_up(&other)),
         }
+    }
+
+    /// A key of the table as the world knows it.
+    fn key(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// An object of the world as the table knows it.
+    fn own(&self, object: ObjectInfo) -> ObjectInfo {
+        let key = object.key.strip_prefix(self.prefix).unwrap_or(&object.key).to_owned();
+        ObjectInfo { key, ..object }
     }
 }
 
@@ -110,14 +140,12 @@ impl Backend for SimStore {
     }
 
     async fn list_all(&self, dir: &str) -> Result<Listing> {
-        match self.ask(Call::ListAll(dir.to_owned())).await? {
-            Answer::Page(page, _) => Ok(stream::iter(page.into_iter().map(Ok)).boxed()),
-            other => Err(mixed_up(&other)),
-        }
+        let (page, _) = self.listed(Call::ListAll(self.key(dir))).await?;
+        Ok(stream::iter(page.into_iter().map(Ok)).boxed())
     }
 
     async fn read(&self, key: &str) -> Result<Bytes> {
-        self.bytes(Call::Read(key.to_owned())).await
+        self.bytes(Call::Read(self.key(key))).await
     }
 
     async fn read_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
@@ -135,34 +163,38 @@ impl Backend for SimStore {
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        self.bytes(Call::ReadRange(key.to_owned(), None, range)).await
+        self.bytes(Call::ReadRange(self.key(key), None, range)).await
     }
 
     async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.bytes(Call::ReadRange(object.key.clone(), Some(object.clone()), range))
-            .await
+        let key = self.key(&object.key);
+        let shown = ObjectInfo {
+            key: key.clone(),
+            ..object.clone()
+        };
+        self.bytes(Call::ReadRange(key, Some(shown), range)).await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        match self.ask(Call::Head(key.to_owned())).await? {
-            Answer::Info(info) => Ok(info),
+        match self.ask(Call::Head(self.key(key))).await? {
+            Answer::Info(info) => Ok(self.own(info)),
             other => Err(mixed_up(&other)),
         }
     }
 
     async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
-        self.ask(Call::Put(key.to_owned(), bytes)).await.map(drop)
+        self.ask(Call::Put(self.key(key), bytes)).await.map(drop)
     }
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
-        match self.ask(Call::PutIfAbsent(key.to_owned(), bytes)).await? {
+        match self.ask(Call::PutIfAbsent(self.key(key), bytes)).await? {
             Answer::Put(outcome) => Ok(outcome),
             other => Err(mixed_up(&other)),
         }
     }
 
     async fn delete(&self, key: &str) -> Result<()> {
-        self.ask(Call::Delete(key.to_owned())).await.map(drop)
+        self.ask(Call::Delete(self.key(key))).await.map(drop)
     }
 
     fn object(&self, _: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {

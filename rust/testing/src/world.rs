@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::committer::{Content, LogTail, Proposal};
+use deltaplane_log::committer::{Content, GroupProposal, LogTail, Proposal};
 use deltaplane_protocol::paths;
 use deltaplane_store::{ObjectInfo, PutOutcome};
 use futures::channel::oneshot;
 
-use crate::catalog::{Catalog, Decided};
+use crate::catalog::{Catalog, Decided, GroupDecided, decide_all};
 use crate::chance::Chance;
 
 /// Who calls: every start of an actor gets its own number.
@@ -55,12 +55,16 @@ pub enum Call {
     PutIfAbsent(String, Bytes),
     /// Deletes.
     Delete(String),
-    /// Proposes a commit to the catalog.
-    Propose(Box<Proposal>),
-    /// The catalog's newest commits from a version on.
-    LogTail(u64),
-    /// Tells the catalog what is published.
-    TellPublished(u64),
+    /// Proposes a commit of a table to the catalog.
+    Propose(usize, Box<Proposal>),
+    /// The catalog's newest commits of a table from a version on.
+    LogTail(usize, u64),
+    /// Tells the catalog what of a table is published.
+    TellPublished(usize, u64),
+    /// Proposes commits of several tables to the catalog, all or nothing.
+    ProposeAll(Vec<(usize, GroupProposal)>),
+    /// The catalog's newest commits of all tables at one instant.
+    LoadAll,
     /// Waits until the scheduler thinks that it was long enough.
     Sleep,
 }
@@ -70,8 +74,23 @@ impl Call {
     pub fn changes(&self) -> bool {
         matches!(
             self,
-            Call::Put(..) | Call::PutIfAbsent(..) | Call::Delete(_) | Call::Propose(_) | Call::TellPublished(_)
+            Call::Put(..)
+                | Call::PutIfAbsent(..)
+                | Call::Delete(_)
+                | Call::Propose(..)
+                | Call::TellPublished(..)
+                | Call::ProposeAll(_)
         )
+    }
+
+    /// Whether it proposes commits to the catalog.
+    pub fn proposes(&self) -> bool {
+        matches!(self, Call::Propose(..) | Call::ProposeAll(_))
+    }
+
+    /// Whether it goes to the catalog.
+    pub fn asks_catalog(&self) -> bool {
+        self.proposes() || matches!(self, Call::LogTail(..) | Call::TellPublished(..) | Call::LoadAll)
     }
 
     /// For traces.
@@ -89,9 +108,17 @@ impl Call {
             Call::Put(key, bytes) => format!("put {} ({} bytes)", short(key), bytes.len()),
             Call::PutIfAbsent(key, bytes) => format!("put-if-absent {} ({} bytes)", short(key), bytes.len()),
             Call::Delete(key) => format!("delete {}", short(key)),
-            Call::Propose(proposal) => format!("propose {}", proposal.version),
-            Call::LogTail(from) => format!("log tail from {from}"),
-            Call::TellPublished(version) => format!("tell that {version} is published"),
+            Call::Propose(table, proposal) => format!("propose {} of table {table}", proposal.version),
+            Call::LogTail(table, from) => format!("log tail of table {table} from {from}"),
+            Call::TellPublished(table, version) => format!("tell that {version} of table {table} is published"),
+            Call::ProposeAll(group) => {
+                let parts = group.iter().map(|(table, part)| match part {
+                    GroupProposal::Commit(proposal) => format!("{} of table {table}", proposal.version),
+                    GroupProposal::Unchanged(version) => format!("table {table} at {version}"),
+                });
+                format!("propose {}", parts.collect::<Vec<_>>().join(" and "))
+            }
+            Call::LoadAll => "load all tables".to_owned(),
             Call::Sleep => "wake".to_owned(),
         }
     }
@@ -112,6 +139,10 @@ pub enum Answer {
     Decided(Decided),
     /// The catalog's newest commits.
     Tail(LogTail),
+    /// Of a group of proposals.
+    GroupDecided(GroupDecided),
+    /// The catalog's newest commits of all tables.
+    Tails(Vec<LogTail>),
     /// Nothing else to say.
     Done,
 }
@@ -148,8 +179,12 @@ pub struct World {
     pub failures: BTreeMap<Who, u64>,
     /// Checkpoints that were found right, with the sidecars that they name.
     pub checkpoints: BTreeMap<String, Vec<String>>,
-    /// The catalog that decides the table's commits, if one does.
-    pub catalog: Option<Catalog>,
+    /// What the catalog that decides the tables' commits knows of each of them; empty if none does.
+    pub catalogs: Vec<Catalog>,
+    /// What of that is durable, if its answers may come before.
+    pub durable: Option<Vec<Catalog>>,
+    /// Whether deletions of staged commits are forgotten.
+    pub keeps_staged: bool,
     /// How often the clock jumped by days.
     pub jumps: u64,
     /// Ids and pauses.
@@ -199,7 +234,9 @@ impl World {
             page,
             failures: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
-            catalog: None,
+            catalogs: Vec::new(),
+            durable: None,
+            keeps_staged: false,
             jumps: 0,
             chance,
         }
@@ -228,32 +265,61 @@ impl World {
                 self.write(key, bytes);
                 Ok(Answer::Put(PutOutcome::Created))
             }
+            Call::Delete(key) if self.keeps_staged && key.contains(paths::STAGED_DIR) => Ok(Answer::Done),
             Call::Delete(key) => {
                 self.objects.remove(key);
                 Ok(Answer::Done)
             }
-            Call::Propose(proposal) => Ok(Answer::Decided(self.catalog()?.decide(proposal))),
-            Call::LogTail(from) => Ok(Answer::Tail(self.catalog()?.tail(*from))),
-            Call::TellPublished(version) => {
-                self.catalog()?.forget(*version);
+            Call::Propose(table, proposal) => {
+                self.keep_durable();
+                Ok(Answer::Decided(self.catalog(*table)?.decide(proposal)))
+            }
+            Call::LogTail(table, from) => Ok(Answer::Tail(self.catalog(*table)?.tail(*from))),
+            Call::TellPublished(table, version) => {
+                self.catalog(*table)?.forget(*version);
                 Ok(Answer::Done)
             }
+            Call::ProposeAll(group) => {
+                self.keep_durable();
+                Ok(Answer::GroupDecided(decide_all(&mut self.catalogs, group)))
+            }
+            Call::LoadAll => Ok(Answer::Tails(self.catalogs.iter().map(|c| c.tail(0)).collect())),
             Call::Sleep => Ok(Answer::Done),
         }
     }
 
-    /// The content of a commit that the catalog ratifies; `None` if its file isn't there.
-    pub fn content(&self, commit: &Content) -> Option<Bytes> {
+    /// The content of a commit that the catalog ratifies, of the table whose keys begin with this
+    /// prefix; `None` if its file isn't there.
+    pub fn content(&self, prefix: &str, commit: &Content) -> Option<Bytes> {
         let key = match commit {
             Content::Inline(bytes) => return Some(bytes.clone()),
             Content::Staged(file) => paths::staged_commit(&file.name),
             Content::Published(_) => paths::commit(0),
         };
-        self.objects.get(&key).map(|object| object.bytes.clone())
+        let object = self.objects.get(&format!("{prefix}{key}"));
+        object.map(|object| object.bytes.clone())
     }
 
-    fn catalog(&mut self) -> Result<&mut Catalog> {
-        let catalog = self.catalog.as_mut();
+    /// The catalog's server starts again, with what is durable.
+    pub fn catalog_restarts(&mut self) {
+        if let Some(durable) = &mut self.durable {
+            // What was published in the meantime is published.
+            for (durable, catalog) in durable.iter_mut().zip(&self.catalogs) {
+                durable.published = catalog.published;
+            }
+            self.catalogs.clone_from(durable);
+        }
+    }
+
+    /// A database that answers before its transaction is durable: the one before it is.
+    fn keep_durable(&mut self) {
+        if let Some(durable) = &mut self.durable {
+            durable.clone_from(&self.catalogs);
+        }
+    }
+
+    fn catalog(&mut self, table: usize) -> Result<&mut Catalog> {
+        let catalog = self.catalogs.get_mut(table);
         catalog.ok_or_else(|| Error::internal("the simulated table has no catalog"))
     }
 
@@ -286,7 +352,10 @@ impl World {
     }
 
     fn below(&self, dir: &str) -> impl Iterator<Item = (&String, &Object)> {
-        let prefix = format!("{dir}/");
+        let prefix = match dir.is_empty() || dir.ends_with('/') {
+            true => dir.to_owned(),
+            false => format!("{dir}/"),
+        };
         let from = self.objects.range(prefix.clone()..);
         from.take_while(move |(key, _)| key.starts_with(&prefix))
     }

@@ -2,7 +2,7 @@
 //! large.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use deltaplane_testing::{Bug, Cast, GroupMistake, Mistake, explore, explore_tables, run};
+use deltaplane_testing::{Bug, Cast, GroupBug, GroupMistake, Mistake, explore, explore_tables, run, run_tables};
 
 /// A thousandth of what `make sim` explores.
 const SCHEDULES: u64 = 100;
@@ -35,6 +35,35 @@ fn a_seed_repeats_its_schedule() {
 fn every_planted_bug_is_found() {
     for bug in Bug::ALL {
         let first_seed = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
+        assert!(first_seed.is_some(), "{bug:?} was not found in {PATIENCE} schedules");
+    }
+}
+
+#[test]
+fn no_schedule_breaks_two_tables() {
+    // P014, P072, P158
+    for seed in 0..SCHEDULES {
+        let outcome = run_tables(seed, None, false);
+        if let Some(wrong) = outcome.violation {
+            let trace = run_tables(seed, None, true).trace.join("\n");
+            panic!("{trace}\nseed {seed}: {wrong}; again: make sim-tables SIM_ARGS=\"--seed {seed}\"");
+        }
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_schedule_over_two_tables() {
+    for seed in [3, 14, 159] {
+        let (once, again) = (run_tables(seed, None, true), run_tables(seed, None, true));
+        assert!(once.trace.len() > 50 && once.commits > 4, "{once:?}");
+        assert_eq!(once, again);
+    }
+}
+
+#[test]
+fn every_planted_bug_over_two_tables_is_found() {
+    for bug in GroupBug::ALL {
+        let first_seed = (0..PATIENCE).find(|seed| run_tables(*seed, Some(bug), false).violation.is_some());
         assert!(first_seed.is_some(), "{bug:?} was not found in {PATIENCE} schedules");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use deltaplane_error::{Error, Kind, Result};
@@ -59,6 +60,10 @@ impl Committer for Watched {
 
     async fn published(&self, version: u64) -> Result<()> {
         self.noted(self.inner.published(version).await)
+    }
+
+    fn report_delay(&self) -> Option<Duration> {
+        self.inner.report_delay()
     }
 
     fn permits(&self, work: Maintenance) -> bool {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use deltaplane_store::PerProcess;
@@ -98,6 +99,10 @@ macro_rules! by_connection {
         impl Catalog for Connected {
             fn describe(&self) -> String {
                 self.settings.shown()
+            }
+
+            fn report_delay(&self) -> Duration {
+                self.settings.report_delay()
             }
 
             $(async fn $name(&self, $($argument: $type),*) -> Result<$result> {

@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use deltaplane_error::{Error, Result};
 use deltaplane_store::Location;
 
+use crate::catalog::REPORT_DELAY;
 use crate::client::Token;
 use crate::error::{CatalogError, ErrorType};
 use crate::secret::Secret;
@@ -22,8 +24,20 @@ const TOKEN_FILE: &str = "catalog_token_file";
 const TOKEN_PROVIDER: &str = "catalog_token_provider";
 /// Where an embedded catalog puts managed tables, unless their catalog or schema says it.
 const STORAGE_ROOT: &str = "catalog_storage_root";
+/// Seconds after a version was published until its catalog is notified of it at the latest; 0 for
+/// before the commit returns.
+const PUBLICATION_REPORT: &str = "catalog_publication_report";
+/// The longest time until a report.
+const LONGEST_REPORT: Duration = Duration::from_secs(24 * 3600);
 /// All options of catalogs. The stores of tables don't get them.
-const OPTIONS: [&str; 5] = [CATALOG, TOKEN, TOKEN_FILE, TOKEN_PROVIDER, STORAGE_ROOT];
+const OPTIONS: [&str; 6] = [
+    CATALOG,
+    TOKEN,
+    TOKEN_FILE,
+    TOKEN_PROVIDER,
+    STORAGE_ROOT,
+    PUBLICATION_REPORT,
+];
 
 /// Pairs of variables: a server's URL, and the token for that server and no other.
 const VARIABLES: [(&str, &str); 2] = [
@@ -53,6 +67,7 @@ pub struct CatalogSettings {
     url: String,
     token: TokenSource,
     storage_root: Option<String>,
+    report_delay: Duration,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -116,6 +131,9 @@ impl CatalogSettings {
                 () => of_environment(&url),
             },
             storage_root: taken.remove(STORAGE_ROOT),
+            report_delay: taken
+                .remove(PUBLICATION_REPORT)
+                .map_or(Ok(REPORT_DELAY), |text| seconds(&text))?,
             url: absolute(&url)?,
         };
         let has_token = !matches!(settings.token, TokenSource::Absent | TokenSource::Variable(_));
@@ -125,6 +143,11 @@ impl CatalogSettings {
             )),
             _ => Ok(settings),
         }
+    }
+
+    /// How long after a version was published the catalog is notified of it at the latest.
+    pub(super) fn report_delay(&self) -> Duration {
+        self.report_delay
     }
 
     pub(super) fn url(&self) -> &str {
@@ -208,6 +231,19 @@ fn option_of(key: &str) -> Option<&'static str> {
     OPTIONS.iter().copied().find(|option| key.eq_ignore_ascii_case(option))
 }
 
+/// The time until a report.
+fn seconds(text: &str) -> Result<Duration> {
+    let seconds = text.trim().parse::<f64>().ok();
+    let delay = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match delay.filter(|delay| *delay <= LONGEST_REPORT) {
+        Some(delay) => Ok(delay),
+        None => Err(Error::invalid_argument(format!(
+            "the option {PUBLICATION_REPORT} is a number of seconds from 0 to {}, such as 0.5, not {text:?}",
+            LONGEST_REPORT.as_secs()
+        ))),
+    }
+}
+
 fn denied(message: String) -> CatalogError {
     CatalogError::new(ErrorType::NotAuthorized, message)
 }
@@ -284,11 +320,24 @@ mod tests {
     }
 
     #[test]
+    fn the_time_until_a_report_is_in_seconds() {
+        let delay = |pairs: &[(&str, &str)]| taken(pairs).unwrap().0.report_delay();
+        assert_eq!(delay(&[("catalog", "https://host")]), Duration::from_secs(1));
+        let options = [("catalog", "https://host"), ("catalog_publication_report", "0.25")];
+        assert_eq!(delay(&options), Duration::from_millis(250));
+        let options = [("catalog", "https://host"), ("catalog_publication_report", "0")];
+        assert!(delay(&options).is_zero());
+    }
+
+    #[test]
     fn wrong_options_are_refused_without_their_values() {
         for pairs in [
             &[("catalog", "ftp://hush@host")][..],
             &[("catalog", "sqlite:///")],
             &[("catalog", "sqlite:///lake.db"), ("catalog_token", "hush")],
+            &[("catalog", "sqlite:///lake.db"), ("catalog_publication_report", "-1")],
+            &[("catalog", "sqlite:///lake.db"), ("catalog_publication_report", "soon")],
+            &[("catalog", "sqlite:///lake.db"), ("catalog_publication_report", "inf")],
             &[
                 ("catalog", "https://host"),
                 ("catalog_token", "hush"),

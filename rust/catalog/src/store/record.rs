@@ -31,7 +31,7 @@ pub(crate) struct TableRecord {
 }
 
 /// What each commit changes of a table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) etag: i64,
     /// `None` for external tables.

@@ -38,6 +38,13 @@ struct Plan<'a> {
     replay: bool,
 }
 
+impl Plan<'_> {
+    /// Whether it changes nothing, as a repeated report of publication.
+    fn is_idle(&self) -> bool {
+        self.commit.is_none() && self.record.is_none() && self.after == self.before
+    }
+}
+
 impl Store {
     /// Updates a table, and answers with its latest version and etag.
     pub async fn update(&self, name: &TableName, update: UpdateTable, by: &Principal) -> Result<UpdateOutcome> {
@@ -167,7 +174,7 @@ fn run(
         });
     }
     for ((plan, head), request) in plans.iter().zip(heads).zip(requests) {
-        if let Some(plan) = plan.as_ref().filter(|plan| !plan.replay) {
+        if let Some(plan) = plan.as_ref().filter(|plan| !plan.replay && !plan.is_idle()) {
             write(connection, plan)?;
             if plan.metadata {
                 audit(connection, by, "CHANGE METADATA", &request.name.to_string())?;

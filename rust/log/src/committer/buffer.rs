@@ -118,7 +118,16 @@ impl Buffer {
 
     /// Ends the transaction on this table; nothing is written any more.
     pub fn end(&self) {
-        self.state().phase = Phase::Ended;
+        let mut state = self.state();
+        state.phase = Phase::Ended;
+        // They have snapshots, whose store has this buffer: none of them would ever be freed.
+        let noted = (
+            std::mem::take(&mut state.commands),
+            std::mem::take(&mut state.offered),
+            std::mem::take(&mut state.reads),
+        );
+        drop(state);
+        drop(noted);
     }
 
     /// Keys of the files that the transaction wrote, except those that these keys name.

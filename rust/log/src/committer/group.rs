@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::committer::known::at_catalog;
 use crate::committer::managed::Managed;
-use crate::committer::{Content, LogTail, Proposal, Ratified};
+use crate::committer::{Content, LogTail, Proposal};
 
 /// Decides the commits of several tables of one catalog. The tables are its members, by number.
 #[async_trait]
@@ -86,11 +86,7 @@ impl Managed {
     /// The catalog ratified this proposal.
     pub(crate) fn won(&self, proposal: Proposal) {
         self.proposed.forget(&proposal);
-        self.known().ratified(Ratified {
-            version: proposal.version,
-            content: proposal.content,
-            timestamp_ms: proposal.timestamp_ms,
-        });
+        self.known().ratified(proposal);
     }
 
     /// The proposal will never be ratified: deletes its staged file.

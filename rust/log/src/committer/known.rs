@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::paths::{self, LOG_DIR};
 use deltaplane_store::ObjectInfo;
 
-use crate::committer::{Committer, Content, LogTail, Ratified};
+use crate::committer::{Committer, Content, LogTail, Proposal, Ratified};
 
 /// Most unpublished commits of an answer. Catalogs bound them at some ten.
 const MOST_COMMITS: usize = 10_000;
@@ -19,6 +19,10 @@ pub(crate) struct Known {
     pub latest: Option<u64>,
     /// All versions up to this one are published.
     pub published: Option<u64>,
+    /// The catalog knows that all versions up to this one are published.
+    pub reported: Option<u64>,
+    /// The catalog takes no reports of this client.
+    pub must_not_report: bool,
     commits: BTreeMap<u64, Ratified>,
 }
 
@@ -36,17 +40,32 @@ impl Known {
         self.commits.extend(tail.commits.into_iter().map(|c| (c.version, c)));
         self.latest = self.latest.max(tail.latest);
         self.published = self.published.max(tail.published);
+        self.reported = self.reported.max(tail.published);
         Ok(())
     }
 
-    /// A version was ratified.
-    pub(crate) fn ratified(&mut self, commit: Ratified) {
-        self.latest = self.latest.max(Some(commit.version));
-        if matches!(commit.content, Content::Published(_)) {
-            self.published = self.published.max(Some(commit.version));
+    /// A proposal was ratified.
+    pub(crate) fn ratified(&mut self, proposal: Proposal) {
+        self.latest = self.latest.max(Some(proposal.version));
+        self.reported = self.reported.max(proposal.published);
+        if matches!(proposal.content, Content::Published(_)) {
+            self.published = self.published.max(Some(proposal.version));
+            self.reported = self.reported.max(Some(proposal.version));
             return;
         }
-        self.commits.insert(commit.version, commit);
+        self.commits.insert(
+            proposal.version,
+            Ratified {
+                version: proposal.version,
+                content: proposal.content,
+                timestamp_ms: proposal.timestamp_ms,
+            },
+        );
+    }
+
+    /// Whether a report that this version is published would be news to the catalog.
+    pub(crate) fn lacks_report(&self, version: u64) -> bool {
+        !self.must_not_report && self.reported < Some(version)
     }
 
     /// The catalog's commit of a version, if it holds one.
@@ -205,7 +224,17 @@ mod tests {
     fn late_answers_take_nothing_back() {
         let mut known = Known::default();
         known.learn(0, tail(5, vec![own(4), own(5)])).unwrap();
-        known.ratified(own(6));
+        known.ratified(Proposal {
+            version: 6,
+            content: own(6).content,
+            timestamp_ms: 0,
+            txn_id: "6".to_owned(),
+            protocol: None,
+            metadata: None,
+            domains: Vec::new(),
+            published: Some(3),
+        });
+        assert!(!known.lacks_report(3) && known.lacks_report(4));
         known.learn(0, tail(5, vec![own(5)])).unwrap();
         assert_eq!(known.latest, Some(6));
         let held: Vec<u64> = known.commits_from(0).map(|c| c.version).collect();

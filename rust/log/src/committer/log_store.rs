@@ -17,6 +17,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::committer::known::{as_listed, at_catalog};
 use crate::committer::managed::{Managed, Place};
+use crate::committer::reporting::{Reporter, report};
 use crate::committer::{Maintenance, Ratified, opening};
 
 /// Listings, and answers of the catalog, until one listing fits an answer.
@@ -81,11 +82,16 @@ impl LogStore {
             // A checkpoint after the newest version: the answer is older than the listing, and may
             // name versions that were cleaned up since.
             let is_outdated = objects.iter().any(|object| is_checkpoint_after(object, latest));
+            let unreported = self.unreported(from, &objects);
             let merged = self.merged(from, latest, objects);
             // A version that was published after the listing is missing in it.
             let newest = latest.filter(|latest| *latest >= from).map(paths::commit);
             let is_complete = newest.is_none_or(|newest| merged.iter().any(|object| object.key == newest));
             if is_complete && (!is_outdated || listings == LISTINGS) {
+                if let Some(version) = unreported {
+                    // Its publisher ended before it reported it, or is about to.
+                    report(&self.0, version, Reporter::Reader).await;
+                }
                 return Ok(merged);
             }
             if listings < LISTINGS {
@@ -101,6 +107,21 @@ impl LogStore {
             self.0.committer.as_ref(),
             &Error::corrupt_log(what).with_version(version),
         ))
+    }
+
+    /// The highest version that a listing from `from` on shows as published, after the last one
+    /// that the catalog knows to be published.
+    fn unreported(&self, from: u64, files: &[ObjectInfo]) -> Option<u64> {
+        let known = self.0.known();
+        let mut highest = None;
+        let mut next = from.max(known.reported? + 1);
+        for version in files.iter().filter_map(|file| commit_version(&file.key)) {
+            if version == next && known.commit(version).is_some() {
+                highest = Some(version);
+                next += 1;
+            }
+        }
+        highest
     }
 
     async fn list_files(&self, from_name: &str) -> Result<Vec<ObjectInfo>> {

@@ -13,6 +13,7 @@ mod opening;
 mod propose;
 mod proposed;
 mod publish;
+mod reporting;
 mod seam;
 mod staging;
 

@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::commit::reader::Commit;
 use crate::committer::known::at_catalog;
 use crate::committer::managed::Managed;
-use crate::committer::{Content, Decision, Proposal, Ratified, StagedFile};
+use crate::committer::{Content, Decision, Proposal, StagedFile};
 use crate::{new_id, now_ms};
 
 /// Proposals of one commit between which versions are published because the catalog asks for that.
@@ -37,11 +37,7 @@ impl Managed {
             match decision.map_err(|e| at_catalog(self.committer.as_ref(), &e))? {
                 Decision::Ratified => {
                     self.proposed.forget(&proposal);
-                    self.known().ratified(Ratified {
-                        version,
-                        content: proposal.content,
-                        timestamp_ms: proposal.timestamp_ms,
-                    });
+                    self.known().ratified(proposal);
                     return Ok(PutOutcome::Created);
                 }
                 Decision::Taken(tail) => {

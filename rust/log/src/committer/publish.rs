@@ -7,8 +7,8 @@ use deltaplane_store::{PutOutcome, Store};
 use tracing::warn;
 
 use crate::committer::Ratified;
-use crate::committer::known::at_catalog;
 use crate::committer::managed::{self, Managed};
+use crate::committer::reporting::{Reporter, report};
 
 impl Managed {
     /// Publishes all versions up to this one; returns the highest one up to which all are
@@ -54,19 +54,15 @@ impl Managed {
             .with_path(key)),
         }
     }
-
-    /// Tells the catalog what is published.
-    pub(crate) async fn tell_published(&self, version: u64) -> Result<()> {
-        let answer = self.committer.published(version).await;
-        answer.map_err(|e| at_catalog(self.committer.as_ref(), &e))
-    }
 }
 
 /// Publishes a version that this process has just committed; a failure is only logged, since
-/// anybody can publish it later. The catalog learns of it by the next proposal.
+/// anybody can publish it later. The catalog learns of it by the next proposal, or by a report
+/// before that.
 pub(crate) async fn publish_after_commit(store: &Store, version: u64) {
     let Some(managed) = managed::of(store) else { return };
-    if let Err(e) = Box::pin(managed.publish(version)).await {
-        warn!(version, error = %e, "the commit is safe, but it isn't published yet");
+    match Box::pin(managed.publish(version)).await {
+        Ok(published) => report(&managed, published, Reporter::Publisher).await,
+        Err(e) => warn!(version, error = %e, "the commit is safe, but it isn't published yet"),
     }
 }

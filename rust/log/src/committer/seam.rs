@@ -2,6 +2,8 @@
 //! tells readers which commits are ratified (P158). The file system decides by put-if-absent and
 //! needs none of this; a catalog implements [`Committer`].
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol};
@@ -42,6 +44,13 @@ pub trait Committer: Send + Sync {
     /// # Errors
     /// As [`log_tail`](Self::log_tail); the next call may tell the same.
     async fn published(&self, version: u64) -> Result<()>;
+
+    /// How long after a version was published the catalog is notified of it by
+    /// [`published`](Self::published), if no later proposal did so: zero for at once, before the
+    /// commit returns. `None`, the default, leaves it to the next proposal.
+    fn report_delay(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether the catalog lets this client do such work (P158). Nothing is permitted by default.
     fn permits(&self, _work: Maintenance) -> bool {

@@ -44,10 +44,10 @@ async fn publish_newest(me: &Context) -> Result<()> {
     let newest = {
         let world = lock(&me.world);
         let held = world
-            .catalog
-            .as_ref()
+            .catalogs
+            .first()
             .and_then(|c| c.held.values().next_back().cloned());
-        held.and_then(|c| Some((c.version, world.content(&c.content)?)))
+        held.and_then(|c| Some((c.version, world.content("", &c.content)?)))
     };
     if let Some((version, bytes)) = newest {
         let key = deltaplane_protocol::paths::commit(version);

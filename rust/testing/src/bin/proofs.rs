@@ -1,6 +1,6 @@
-//! `make sim`: many seeded schedules on every core, and the planted bugs; one schedule again, step
-//! by step, with `--seed`. `make model`: every state of the protocol in the small. Both write down
-//! what they counted.
+//! `make sim`: many seeded schedules of one table on every core, and the planted bugs; one schedule
+//! again, step by step, with `--seed`. `make sim-tables`: the same for two tables of a catalog.
+//! `make model`: every state of the protocol in the small. All write down what they counted.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,7 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use deltaplane_testing::{Bug, Cast, GroupMistake, Mistake, Outcome, Report, explore, explore_tables, run};
+use deltaplane_testing::{
+    Bug, Cast, GroupBug, GroupMistake, Mistake, Outcome, Report, explore, explore_tables, run, run_tables,
+};
 use serde_json::{Value, json};
 
 /// Schedules unless another number is asked for.
@@ -18,23 +20,86 @@ const PATIENCE: u64 = 5_000;
 /// Checkpoints that the whole model begins.
 const CHECKPOINTS: u8 = 2;
 
+/// Runs the schedule of a seed, with or without its trace.
+type Run = Box<dyn Fn(u64, bool) -> Outcome + Sync>;
+
+/// A simulation, and the bugs that it has to find.
+struct Simulation {
+    run: Run,
+    bugs: Vec<(String, Run)>,
+    /// The `make` target.
+    command: &'static str,
+    /// The report's file.
+    file: &'static str,
+    title: &'static str,
+    claims: &'static [&'static str],
+}
+
+impl Simulation {
+    fn of_one_table() -> Self {
+        let planted = |bug: Bug| -> (String, Run) {
+            (
+                format!("{bug:?}"),
+                Box::new(move |seed, traced| run(seed, Some(bug), traced)),
+            )
+        };
+        Simulation {
+            run: Box::new(|seed, traced| run(seed, None, traced)),
+            bugs: Bug::ALL.into_iter().map(planted).collect(),
+            command: "sim",
+            file: "simulation",
+            title: "Deterministic simulation",
+            claims: &[
+                "Three writers, readers, checkpointers and cleaners run the product's own code over a simulated store that loses, doubles and delays writes, leaves their outcome open, fails reads and lists page by page, while actors crash between any two calls and days pass.",
+                "After every step: versions are contiguous and never change; no acknowledged commit is lost; none that was reported as failed is visible, unless the store's failure was reported, which leaves it open; the history is serial; an application's version is done once; a checkpoint is what the replay of all commits is; the hint follows its checkpoint; every version within its retention can be rebuilt; readers see whole versions, the newest one at least.",
+                "In two of five schedules a catalog decides the commits, whose calls are lost, doubled, delayed and left open too: each version is ratified once, after its predecessor and with its content, published in order by anybody, and checkpointed only then.",
+                "Every schedule is reproducible from its seed, step by step.",
+                "Transactions may pause for days while the log is cleaned up. Assumption: no single request takes longer than the log's retention.",
+            ],
+        }
+    }
+
+    fn of_two_tables() -> Self {
+        let planted = |bug: GroupBug| -> (String, Run) {
+            (
+                format!("{bug:?}"),
+                Box::new(move |seed, traced| run_tables(seed, Some(bug), traced)),
+            )
+        };
+        Simulation {
+            run: Box::new(|seed, traced| run_tables(seed, None, traced)),
+            bugs: GroupBug::ALL.into_iter().map(planted).collect(),
+            command: "sim-tables",
+            file: "simulation_tables",
+            title: "Deterministic simulation of transactions over two tables",
+            claims: &[
+                "Three writers run the product's own transactions over two tables of one catalog, and commits to one of them; two readers load both tables at one instant; a publisher publishes late. Calls to the store and the catalog are lost, doubled, delayed and left open, actors crash between any two calls, the catalog's server crashes with a part of its requests done, and clocks differ by up to a day.",
+                "After every step: a transaction is in all of its tables or in none, and once, ratified at one instant; a version is ratified once, after its predecessor, later than it, and its content is there; what a serializable transaction read is the same at its commit, also in a table that it only reads; the file of a published version is what was ratified, and versions are published in order; the catalog knows none to be published that isn't.",
+                "What was acknowledged is in the tables at the acknowledged versions, and what was reported as failed isn't and never will be. Readers see, of each transaction, all or nothing, and at least what was ratified when they asked.",
+                "At the end both tables are read and published by a fresh process, and fsck finds exactly those staged commits that nothing needs. Where nothing failed, no transaction that lost has left one behind.",
+                "Every schedule is reproducible from its seed, step by step.",
+            ],
+        }
+    }
+}
+
 struct Arguments {
     schedules: u64,
     first: u64,
     seed: Option<u64>,
     threads: usize,
-    bug: Option<Bug>,
+    bug: Option<String>,
+    /// Seconds after which no other schedule begins.
+    seconds: u64,
 }
 
 fn main() -> ExitCode {
     let mut arguments_left = std::env::args().skip(1);
     let done = match arguments_left.next().as_deref() {
-        Some("sim") => arguments(arguments_left).and_then(|a| match a.seed {
-            Some(seed) => Ok(replay(seed, a.bug)),
-            None => simulate(&a),
-        }),
+        Some("sim") => simulate(&Simulation::of_one_table(), arguments_left),
+        Some("sim-tables") => simulate(&Simulation::of_two_tables(), arguments_left),
         Some("model") => model().and_then(|good| Ok(tables()? && good)),
-        _ => Err("say sim or model".to_owned()),
+        _ => Err("say sim, sim-tables or model".to_owned()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -53,6 +118,7 @@ fn arguments(mut arguments_left: impl Iterator<Item = String>) -> Result<Argumen
         seed: None,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         bug: None,
+        seconds: u64::MAX,
     };
     while let Some(name) = arguments_left.next() {
         let value = arguments_left.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -62,7 +128,8 @@ fn arguments(mut arguments_left: impl Iterator<Item = String>) -> Result<Argumen
             "--first" => out.first = number()?,
             "--seed" => out.seed = Some(number()?),
             "--threads" => out.threads = number()? as usize,
-            "--bug" => out.bug = Some(Bug::named(&value).ok_or_else(|| format!("no bug is called {value}"))?),
+            "--seconds" => out.seconds = number()?,
+            "--bug" => out.bug = Some(value),
             other => return Err(format!("unknown option {other}")),
         }
     }
@@ -70,8 +137,8 @@ fn arguments(mut arguments_left: impl Iterator<Item = String>) -> Result<Argumen
 }
 
 /// Runs one schedule and shows its steps.
-fn replay(seed: u64, bug: Option<Bug>) -> bool {
-    let outcome = run(seed, bug, true);
+fn replay(seed: u64, run: &Run) -> bool {
+    let outcome = run(seed, true);
     for line in &outcome.trace {
         println!("{line}");
     }
@@ -82,6 +149,7 @@ fn replay(seed: u64, bug: Option<Bug>) -> bool {
 
 #[derive(Default)]
 struct Sum {
+    schedules: u64,
     steps: u64,
     commits: u64,
     events: BTreeMap<&'static str, u64>,
@@ -90,6 +158,7 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, outcome: Outcome) {
+        self.schedules += 1;
         self.steps += outcome.steps;
         self.commits += outcome.commits;
         for (name, n) in &outcome.events {
@@ -101,7 +170,22 @@ impl Sum {
     }
 }
 
-fn simulate(arguments: &Arguments) -> Result<bool, String> {
+fn simulate(simulation: &Simulation, arguments_left: impl Iterator<Item = String>) -> Result<bool, String> {
+    let arguments = arguments(arguments_left)?;
+    let run = match &arguments.bug {
+        None => &simulation.run,
+        Some(name) => {
+            let known = simulation.bugs.iter().find(|(bug, _)| bug == name);
+            known.map(|(_, run)| run).ok_or(format!("no bug is called {name}"))?
+        }
+    };
+    match arguments.seed {
+        Some(seed) => Ok(replay(seed, run)),
+        None => explore_seeds(simulation, run, &arguments),
+    }
+}
+
+fn explore_seeds(simulation: &Simulation, run: &Run, arguments: &Arguments) -> Result<bool, String> {
     let began = Instant::now();
     let (next, sum) = (AtomicU64::new(0), Mutex::new(Sum::default()));
     std::thread::scope(|scope| {
@@ -109,10 +193,10 @@ fn simulate(arguments: &Arguments) -> Result<bool, String> {
             scope.spawn(|| {
                 loop {
                     let k = next.fetch_add(1, Ordering::Relaxed);
-                    if k >= arguments.schedules {
+                    if k >= arguments.schedules || began.elapsed().as_secs() >= arguments.seconds {
                         break;
                     }
-                    let outcome = run(arguments.first + k, arguments.bug, false);
+                    let outcome = run(arguments.first + k, false);
                     sum.lock().unwrap_or_else(|e| e.into_inner()).add(outcome);
                 }
             });
@@ -120,47 +204,51 @@ fn simulate(arguments: &Arguments) -> Result<bool, String> {
     });
     let sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
     let seconds = began.elapsed().as_secs_f64();
-    let rate = (arguments.schedules as f64 / seconds).round();
-    println!("{} schedules in {seconds:.0} s, {rate} a second", arguments.schedules);
+    let rate = (sum.schedules as f64 / seconds).round();
+    println!("{} schedules in {seconds:.0} s, {rate} a second", sum.schedules);
     println!("{} steps, {} commits, {:?}", sum.steps, sum.commits, sum.events);
     for o in sum.wrong.iter().take(10) {
         println!("seed {}: {}", o.seed, o.violation.as_deref().unwrap_or_default());
-        println!("  its steps: make sim SIM_ARGS=\"--seed {}\"", o.seed);
+        println!(
+            "  its steps: make {} SIM_ARGS=\"--seed {}\"",
+            simulation.command, o.seed
+        );
     }
     println!("{} violations", sum.wrong.len());
     if arguments.bug.is_some() {
         return Ok(sum.wrong.is_empty());
     }
-    let planted = find_planted();
+    let planted = find_planted(simulation);
     let all_found = planted.iter().all(|(_, seed)| seed.is_some());
-    if arguments.schedules >= 1000 {
-        let report = simulation_report(arguments, &sum, seconds, rate, &planted);
-        report.write("simulation").map_err(|e| e.to_string())?;
+    if sum.schedules >= 1000 {
+        let report = simulation_report(simulation, arguments, &sum, seconds, rate, &planted);
+        report.write(simulation.file).map_err(|e| e.to_string())?;
     }
     Ok(sum.wrong.is_empty() && all_found)
 }
 
 /// How many schedules each planted bug took to be found.
-fn find_planted() -> Vec<(Bug, Option<u64>)> {
-    let find = |bug| {
-        let first_seed = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
+fn find_planted(simulation: &Simulation) -> Vec<(&str, Option<u64>)> {
+    let find = |(bug, run): &(String, Run)| {
+        let first_seed = (0..PATIENCE).find(|seed| run(*seed, false).violation.is_some());
         let first_seed = first_seed.map(|seed| seed + 1);
-        println!("planted {bug:?}: found after {first_seed:?} schedules");
-        (bug, first_seed)
+        println!("planted {bug}: found after {first_seed:?} schedules");
+        first_seed
     };
-    Bug::ALL.into_iter().map(find).collect()
+    simulation.bugs.iter().map(|bug| (bug.0.as_str(), find(bug))).collect()
 }
 
 fn simulation_report(
+    simulation: &Simulation,
     arguments: &Arguments,
     sum: &Sum,
     seconds: f64,
     rate: f64,
-    planted: &[(Bug, Option<u64>)],
+    planted: &[(&str, Option<u64>)],
 ) -> Report {
     let number = |n: u64| Value::from(n);
     let mut figures = vec![
-        ("schedules".to_owned(), number(arguments.schedules)),
+        ("schedules".to_owned(), number(sum.schedules)),
         ("first seed".to_owned(), number(arguments.first)),
         ("seconds".to_owned(), json!(seconds.round())),
         ("schedules a second".to_owned(), json!(rate)),
@@ -174,24 +262,16 @@ fn simulation_report(
     ];
     figures.extend(sum.events.iter().map(|(name, n)| ((*name).to_owned(), number(*n))));
     for (bug, seed) in planted {
-        let name = format!("schedules until the planted bug {bug:?} was found");
+        let name = format!("schedules until the planted bug {bug} was found");
         figures.push((name, seed.map_or(Value::Null, number)));
     }
     Report {
-        title: "Deterministic simulation",
-        claims: [
-            "Three writers, readers, checkpointers and cleaners run the product's own code over a simulated store that loses, doubles and delays writes, leaves their outcome open, fails reads and lists page by page, while actors crash between any two calls and days pass.",
-            "After every step: versions are contiguous and never change; no acknowledged commit is lost; none that was reported as failed is visible, unless the store's failure was reported, which leaves it open; the history is serial; an application's version is done once; a checkpoint is what the replay of all commits is; the hint follows its checkpoint; every version within its retention can be rebuilt; readers see whole versions, the newest one at least.",
-            "In two of five schedules a catalog decides the commits, whose calls are lost, doubled, delayed and left open too: each version is ratified once, after its predecessor and with its content, published in order by anybody, and checkpointed only then.",
-            "Every schedule is reproducible from its seed, step by step.",
-            "Transactions may pause for days while the log is cleaned up. Assumption: no single request takes longer than the log's retention.",
-        ]
-        .map(str::to_owned)
-        .into(),
+        title: simulation.title,
+        claims: simulation.claims.iter().map(|claim| (*claim).to_owned()).collect(),
         figures,
-        how: match arguments.schedules {
-            SCHEDULES => "make sim".to_owned(),
-            n => format!("make sim SIM_ARGS=\"--schedules {n}\""),
+        how: match sum.schedules {
+            SCHEDULES => format!("make {}", simulation.command),
+            n => format!("make {} SIM_ARGS=\"--schedules {n}\"", simulation.command),
         },
     }
 }

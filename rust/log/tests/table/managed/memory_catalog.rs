@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::committer::{Committer, Content, Decision, LogTail, Maintenance, Proposal, Ratified};
@@ -26,6 +27,10 @@ pub struct MemoryCatalog {
     pub permits: bool,
     /// The largest inline commit.
     pub inline_bytes: u64,
+    /// When it is notified of published versions.
+    pub report_delay: Option<Duration>,
+    /// Whether it takes no reports of this client.
+    pub denies_reports: bool,
     /// How many unpublished commits it holds.
     pub most_unpublished: Option<usize>,
 }
@@ -169,8 +174,15 @@ impl Committer for MemoryCatalog {
     async fn published(&self, version: u64) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         state.calls.push(format!("published {version}"));
+        if self.denies_reports {
+            return Err(Error::new(Kind::StoreDenied, "no right to write this table"));
+        }
         state.forget(version);
         Ok(())
+    }
+
+    fn report_delay(&self) -> Option<Duration> {
+        self.report_delay
     }
 
     fn permits(&self, _: Maintenance) -> bool {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::counted::{self, Asked};
+use deltaplane_log::committer::{Buffer, Committer, buffered};
 use deltaplane_store::finish_background;
 
 use super::*;
@@ -93,5 +94,109 @@ fn other_tables_pay_nothing() {
         asked.take();
         Snapshot::open(&plain, None).await.unwrap();
         assert_eq!(asked.take().len(), 4, "the hint, the listing and two commits");
+    });
+}
+
+#[test]
+fn publication_is_reported_without_another_proposal() {
+    // P158
+    let catalog = MemoryCatalog {
+        inline_bytes: 1 << 20,
+        report_delay: Some(Duration::ZERO),
+        ..MemoryCatalog::default()
+    };
+    with_catalog(catalog, async |store, catalog, _| {
+        append(&store, "a").await;
+        catalog.calls();
+        append(&store, "b").await;
+        assert_eq!(catalog.published_to(), Some(1));
+        assert_eq!(reports(&catalog.calls()), ["published 1"]);
+        // The catalog knows it by now: neither the next reader nor the next proposal repeats it.
+        newest(&store).await;
+        assert!(reports(&catalog.calls()).is_empty());
+        append(&store, "c").await;
+        assert_eq!(reports(&catalog.calls()), ["published 2"]);
+    });
+}
+
+fn reports(calls: &[String]) -> Vec<&str> {
+    let calls = calls.iter().map(String::as_str);
+    calls.filter(|call| call.starts_with("published")).collect()
+}
+
+#[test]
+fn a_reader_reports_what_others_published() {
+    // P158: in order, as far as the files have what the catalog ratified.
+    let catalog = MemoryCatalog {
+        report_delay: Some(Duration::ZERO),
+        ..MemoryCatalog::default()
+    };
+    with_catalog(catalog, async |store, catalog, root| {
+        append(&store, "a").await;
+        for (version, path) in [(1, "b"), (2, "c"), (3, "d"), (4, "e")] {
+            foreign(&catalog, root, version, path);
+        }
+        let publish = |version: u64, path: &str| {
+            std::fs::write(
+                root.join("_delta_log").join(commit_name(version)),
+                text_of(path, version),
+            )
+            .unwrap();
+        };
+        publish(1, "b");
+        publish(2, "c");
+        publish(4, "e");
+        catalog.calls();
+        newest(&store).await;
+        assert_eq!(reports(&catalog.calls()), ["published 2"]);
+        publish(3, "wrong");
+        newest(&store).await;
+        assert!(reports(&catalog.calls()).is_empty());
+        assert_eq!((catalog.published_to(), catalog.held().len()), (Some(2), 2));
+    });
+    let catalog = MemoryCatalog {
+        report_delay: Some(Duration::ZERO),
+        denies_reports: true,
+        ..MemoryCatalog::default()
+    };
+    with_catalog(catalog, async |store, catalog, root| {
+        append(&store, "a").await;
+        let commit = foreign(&catalog, root, 1, "b");
+        std::fs::write(
+            root.join("_delta_log").join(commit_name(1)),
+            text_of("b", commit.version),
+        )
+        .unwrap();
+        catalog.calls();
+        assert_eq!(newest(&store).await.0, 1);
+        assert_eq!(newest(&store).await.0, 1);
+        assert_eq!(
+            reports(&catalog.calls()),
+            ["published 1"],
+            "a reader without the right asks once"
+        );
+    });
+}
+
+#[test]
+fn a_transaction_s_table_is_freed_after_its_end() {
+    run(async |plain, _| {
+        let catalog = Arc::new(MemoryCatalog {
+            inline_bytes: 1 << 20,
+            ..MemoryCatalog::default()
+        });
+        let store = managed(&plain, catalog.clone(), None).unwrap();
+        append(&store, "a").await;
+        let tail = catalog.log_tail(0).await.unwrap();
+        let buffer = Arc::new(Buffer::new("a transaction".to_owned(), tail, catalog.as_ref()).unwrap());
+        let inside = buffered(&plain, Arc::clone(&buffer)).unwrap();
+        Snapshot::open(&inside, None).await.unwrap().note_read(None);
+        append(&inside, "b").await;
+        assert!(buffer.has_reads() && buffer.has_commands());
+        drop(inside);
+        buffer.end();
+        let freed = Arc::downgrade(&buffer);
+        drop(buffer);
+        assert!(freed.upgrade().is_none());
     });
 }
