@@ -52,8 +52,8 @@ FOOT = """
 Spark's internal classes have no promise, so that a version is supported once all tests of Spark
 pass on it, not before.
 
-1. A release candidate gets a `requirements/spark-X.Y.in`, and `make test-sparks SPARKS=X.Y` runs
-   the tests on it.
+1. A release candidate gets a file of its own in `requirements`, and `make test-sparks SPARKS=…`
+   runs the tests on it.
 2. Classes that moved are lines of `spark_versions.py`; what differs more is a Java class of a
    generation (`jvm/java/spark4`).
 3. `make record-sparks` adds its column here, and the bound of the extra `spark` moves.

@@ -51,8 +51,12 @@ def only_before(version: str, reason: str) -> pytest.MarkDecorator:
 
 
 def prepare_pyspark_3() -> None:
-    """On PySpark 3.5, lets the tests run, and gives them `DataFrame.toArrow`, `createDataFrame` of Arrow tables and `getCondition` of errors; the package itself doesn't use them where
-    PySpark lacks them (tests/structure/test_older_pyspark.py)."""
+    """On PySpark 3.5, lets the tests run, and gives them `DataFrame.toArrow`, `createDataFrame` of
+    Arrow tables and `getCondition` of errors.
+
+    The package itself doesn't use them where PySpark lacks them
+    (tests/structure/test_older_pyspark.py).
+    """
     if VERSION >= (4, 0):
         return
     from pyspark.errors import PySparkException

@@ -1,5 +1,5 @@
-"""The features of deltaplane.spark that docs/which-spark.md lists, each tried on the Spark that runs
-this: `python -m spark_versions.features FOLDER` prints the outcomes as JSON.
+"""The features of deltaplane.spark that docs/which-spark.md lists, each tried on the Spark that
+runs this: `python -m spark_versions.features FOLDER` prints the outcomes as JSON.
 
 A feature works if its function returns. Where a Spark lacks something, the function must fail with
 the error that the feature names.

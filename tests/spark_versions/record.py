@@ -1,5 +1,5 @@
-"""Tries the features on each Spark, has each one and delta-spark read what each one wrote, and writes
-docs/sparks.json: `python -m spark_versions.record [VERSION…]` (`make record-sparks`).
+"""Tries the features on each Spark, has each one and delta-spark read what each one wrote, and
+writes docs/sparks.json: `python -m spark_versions.record [VERSION…]` (`make record-sparks`).
 """
 
 from __future__ import annotations

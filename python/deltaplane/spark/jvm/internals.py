@@ -518,8 +518,8 @@ class Jvm:
     def create_catalog_entry(
         self, spark: Any, name: str, provider: str, schema_json: str, location: str, properties: Mapping[str, str]
     ) -> None:
-        """Registers a name for a location, in Hadoop's notation, in the session's own catalog, unless
-        the name is registered already."""
+        """Registers a name for a location, in Hadoop's notation, in the session's own catalog,
+        unless the name is registered already."""
         java = self.hash_map()
         for key, value in properties.items():
             java.put(key, value)

@@ -1,5 +1,5 @@
-"""What PySpark 4 has and PySpark 3.5 lacks: frames of Arrow data and the reverse, and hints that name
-columns. Newer versions use PySpark's own methods.
+"""What PySpark 4 has and PySpark 3.5 lacks: frames of Arrow data and the reverse, and hints that
+name columns. Newer versions use PySpark's own methods.
 
 Doesn't access tables.
 """
