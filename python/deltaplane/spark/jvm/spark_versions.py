@@ -42,7 +42,7 @@ _VOID = re.compile(r'"(?:type|elementType|keyType|valueType)": ?"void"')
 
 def is_supported(version: str, supported: tuple[str, ...] = SUPPORTED) -> bool:
     """Whether a version such as "4.2.0" belongs to one of the supported ones."""
-    return version.startswith(tuple(f"{one}." for one in supported))
+    return version.startswith(tuple(f"{release}." for release in supported))
 
 
 def for_version(text: str, version: str) -> str:
