@@ -154,7 +154,7 @@ PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-confi
 	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
 
 # The development environment has one version of Spark; the others come before it on the path.
-SPARKS ?= 4.1 4.3
+SPARKS ?= 4.0 4.1 4.3
 SPARKS_ARGS ?= tests/spark tests/crash/test_stream_steps.py tests/crash/test_stream_kill.py
 
 $(STAMPS)/spark-%: requirements/spark-%.lock | $(STAMPS)/venv
@@ -163,11 +163,16 @@ $(STAMPS)/spark-%: requirements/spark-%.lock | $(STAMPS)/venv
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: test-sparks
-test-sparks: develop $(SPARKS:%=$(STAMPS)/spark-%) ## the tests of Spark on the other versions that are supported (SPARKS="4.1 4.3")
+test-sparks: develop $(SPARKS:%=$(STAMPS)/spark-%) ## the tests of Spark on the other versions that are supported (SPARKS="4.0 4.1 4.3")
 	for version in $(SPARKS); do \
 		PYTHONPATH=$(CURDIR)/.cache/sparks/$$version $(BIN)/python -m pytest -n $(PYTEST_WORKERS) \
 			--no-loadscope-reorder $(SPARKS_ARGS); \
 	done
+
+.PHONY: record-sparks
+record-sparks: develop $(STAMPS)/spark-3.5 $(STAMPS)/spark-4.0 $(STAMPS)/spark-4.1 $(STAMPS)/spark-4.3 ## features on each Spark, and their tables read by each, into docs/which-spark.md
+	cd tests && ../$(BIN)/python -m spark_versions.record
+	$(BIN)/python docs/generate_sparks.py
 
 .PHONY: check
 check: check-rust check-python ## formatting, lints, types, stubs, structure (with -j side by side)

@@ -114,8 +114,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     start costs ten seconds and more."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    import sparks
     from deltaplane import spark as dp
 
+    sparks.prepare_pyspark_3()
     scratch = tmp_path_factory.mktemp("spark")
     conf: dict[str, Any] = {
         "spark__sql__shuffle__partitions": 2,

@@ -12,6 +12,7 @@ import pytest
 from deltaplane import exceptions
 from deltaplane.exceptions import DeltaError
 from deltaplane.spark.errors.refusals import refusal
+from sparks import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,7 @@ def test_an_error_has_a_condition_and_a_state(kind: type[DeltaError]) -> None:
     assert re.fullmatch("[0-9A-Z]{5}", state), kind
 
 
+@needs_spark("4.1", "has no SQL scripts without a setting, and no handlers in them")
 def test_a_handler_of_sqlexception_takes_each_error(enabled: SparkSession, path: str) -> None:
     table = f"delta.`{path}`"
     enabled.sql(f"CREATE TABLE {table} (id INT NOT NULL, v STRING) USING delta")
@@ -56,6 +58,7 @@ def test_a_handler_of_sqlexception_takes_each_error(enabled: SparkSession, path:
     assert sorted(row.id for row in enabled.sql(f"SELECT * FROM {table}").collect()) == [1, 2]
 
 
+@needs_spark("4.1", "has no SQL scripts without a setting, and no handlers in them")
 def test_a_handler_is_found_by_the_sql_state(enabled: SparkSession, path: str) -> None:
     table = f"delta.`{path}`"
     enabled.sql(f"CREATE TABLE {table} (id INT NOT NULL) USING delta")

@@ -54,8 +54,13 @@ FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
 }
 
 SPARK_INTERNALS = "org.apache.spark.sql.execution"
-# The callers of Spark's internals, and the Java text for Spark's compiler.
-WITH_INTERNALS = {"python/deltaplane/spark/jvm/internals.py", "python/deltaplane/spark/jvm/java_sources.py"}
+# The callers of Spark's internals, the Java text for Spark's compiler, and names that differ
+# between versions of Spark.
+WITH_INTERNALS = {
+    "python/deltaplane/spark/jvm/internals.py",
+    "python/deltaplane/spark/jvm/java_sources.py",
+    "python/deltaplane/spark/jvm/spark_versions.py",
+}
 
 
 def line_count(text: str) -> int:

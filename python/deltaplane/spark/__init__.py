@@ -98,4 +98,11 @@ def _settings_of(session: Any) -> Source | None:
 use(_settings_of)
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(globals(), _LATER)
+    _late, __dir__ = late_names(globals(), _LATER)
+
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            from deltaplane.spark.jvm.spark_versions import refuse_older
+
+            refuse_older()
+        return _late(name)

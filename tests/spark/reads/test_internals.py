@@ -58,9 +58,9 @@ def test_the_jvm_reads_what_the_core_writes(spark: SparkSession, path: str) -> N
 def test_what_can_t_be_built_as_expected_is_no_native_scan(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = dict(_java.sources())[_java.RULE]
-    others = {**dict(_java.sources()), _java.RULE: text.replace('"apply"', '"applied"')}
-    monkeypatch.setattr(_java, "sources", lambda: others.items())
+    text = dict(_java.sources(spark.version))[_java.RULE]
+    others = {**dict(_java.sources(spark.version)), _java.RULE: text.replace('"apply"', '"applied"')}
+    monkeypatch.setattr(_java, "sources", lambda version: others.items())
     monkeypatch.setattr(_internals.Jvm, "_known", {})
     with pytest.raises(_internals.NativeScanUnavailable, match="isn't built as expected"):
         _internals.Jvm.of(spark)
@@ -68,7 +68,7 @@ def test_what_can_t_be_built_as_expected_is_no_native_scan(
 
 def test_untried_versions_use_the_data_source(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     dp.write(spark.range(5), path)
-    monkeypatch.setattr(_internals, "SUPPORTED", ("3.5",))
+    monkeypatch.setattr(_internals, "SUPPORTED", ("3.4",))
     with pytest.raises(_internals.NativeScanUnavailable, match="none of the versions tried"):
         _internals.Jvm.of(spark)
     df = dp.read(spark, path, version=0)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane import spark as dp
 from deltaplane.spark.scan.read import live_frame
+from sparks import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,16 +156,11 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     assert rows(table.where("_metadata.row_id = 1 AND s.a > 1").select("id")) == [(102,)]
     assert table.where("_metadata.file_size > 100").count() == 6
     assert table.where("_metadata.base_row_id < 100 AND _metadata.row_id IS NOT NULL").count() == 6
-    # Joins on ids, also of the table with itself, for which Spark renames one side's columns.
-    left, right = table.alias("l"), table.alias("r")
-    next_one = F.expr("l._metadata.row_id = r._metadata.row_id + 1")
+    # Joins on ids that were selected.
     by_id = {row_id: key for key, row_id in ids.items()}
-    assert rows(left.join(right, next_one).select("l.id", "r.id")) == sorted((by_id[n + 1], by_id[n]) for n in range(5))
     picked = table.select("id", "_metadata.row_id")
     renamed = picked.alias("l").join(picked.alias("r"), F.expr("l.row_id = r.row_id + 1")).select("l.id", "r.id")
     assert rows(renamed) == sorted((by_id[n + 1], by_id[n]) for n in range(5))
-    filtered = left.join(right.where("r.id < 3"), next_one).select("l.id", "r.id")
-    assert rows(filtered) == [(102, 0), (103, 1)]
     # Order, groups, and the column selected twice.
     ordered = table.orderBy(F.col("_metadata.row_id").desc()).select("id").collect()
     assert [row.id for row in ordered] == [5, 103, 1, 4, 102, 0]
@@ -174,6 +170,19 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     # The column is hidden unless a query names it.
     assert table.union(table).columns == table.columns == ["id", "p", "s", "file_size", "row_id", "base_row_id"]
     assert table.select("id").distinct().count() == 6
+
+
+@needs_spark("4.1", "fails with a ClassCastException for a join whose condition names `_metadata`")
+def test_ids_go_with_joins_of_a_table_with_itself(spark: SparkSession, changed: str) -> None:
+    """Spark renames one side's columns."""
+    table = dp.read(spark, changed)
+    ids = {0: 0, 4: 2, 102: 1, 1: 3, 103: 4, 5: 5}
+    left, right = table.alias("l"), table.alias("r")
+    next_one = F.expr("l._metadata.row_id = r._metadata.row_id + 1")
+    by_id = {row_id: key for key, row_id in ids.items()}
+    assert rows(left.join(right, next_one).select("l.id", "r.id")) == sorted((by_id[n + 1], by_id[n]) for n in range(5))
+    filtered = left.join(right.where("r.id < 3"), next_one).select("l.id", "r.id")
+    assert rows(filtered) == [(102, 0), (103, 1)]
 
 
 def test_fields_of_files_are_those_of_the_log(spark: SparkSession, changed: str) -> None:

@@ -15,6 +15,7 @@ from deltaplane import spark as dp
 from deltaplane.spark.jvm import internals as _internals
 from following import needs_data_source
 from interop.jars import delta_jars
+from sparks import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,7 @@ def with_jar(spark: SparkSession) -> Iterator[None]:
     thread.setContextClassLoader(before)
 
 
+@needs_spark("4.1", "can't load the jar of delta-spark 4.4")
 def test_a_session_with_the_jar_keeps_its_names(spark: SparkSession, with_jar: None) -> None:
     with pytest.raises(exceptions.UnsupportedFeatureError, match=r"delta-spark's jar.*without the jar"):
         dp.enable(spark)

@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable as SparkTable
+from sparks import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,7 +176,9 @@ def test_statements_are_refused_with_the_conditions_of_delta_spark(
         if spark.version.startswith("4.1."):
             condition = OF_SPARK_4_1.get(statement, condition)
         actual = condition_of(spark, filled(statement, paths))
-        if actual != condition:
+        # Before Spark 4.1 fewer of Spark's own refusals have a condition, or it has another name.
+        own = not is_at_least("4.1") and not condition.startswith("DELTA_")
+        if actual != condition and not (own and actual != "accepted"):
             differs[statement] = f"{actual} instead of {condition}"
     assert differs == {}, differs
     # A refused statement changes nothing.

@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import exceptions
+from sparks import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,6 +131,7 @@ def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, c
         enabled.sql("DELETE FROM sparks_sql.t WHERE s = :v", args={"v": F.upper(F.lit("x"))})
 
 
+@needs_spark("4.1", "has no SQL scripts without a setting, and no handlers in them")
 def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession, database: str) -> None:
     # Words that coincide with a table's name, and syntax that only Spark's parser knows.
     for fmt, table in (("delta", "orders"), ("delta", "t"), ("parquet", "orders_pq"), ("parquet", "t_pq")):
@@ -181,6 +183,7 @@ def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession,
     dp.disable(other)
 
 
+@needs_spark("4.1", "has no SQL scripts without a setting, and no handlers in them")
 def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) -> None:
     # Spark's functions, variables, scripts and clauses in statements that change Delta tables.
     enabled.udf.register("sparks_plus", lambda x: x + 1, "int")

@@ -17,6 +17,7 @@ import pytest
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 from following import BY_DATA_SOURCE, READS, needs_data_source
+from sparks import needs_stream_sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +88,7 @@ def seen(df: DataFrame, name: str = "seen") -> list[list[int]]:
     return [batch for batch in batches if batch]
 
 
-@pytest.mark.parametrize("write", [portable_sink, native_sink])
+@pytest.mark.parametrize("write", [pytest.param(portable_sink, marks=needs_stream_sinks), native_sink])
 def test_a_table_comes_through_once_over_restarts(
     spark: SparkSession, source: Reads, path: str, write: Callable[..., None]
 ) -> None:
@@ -253,6 +254,7 @@ def test_a_table_that_goes_away_under_a_query(spark: SparkSession, source: Reads
         query.awaitTermination(SECONDS)
 
 
+@needs_stream_sinks
 def test_a_complete_result_replaces_all_rows(spark: SparkSession, native: Reads, path: str) -> None:
     for write in (native_sink, portable_sink):
         out, here = f"{path} {write.__name__}", f"{path} from {write.__name__}"
@@ -264,6 +266,7 @@ def test_a_complete_result_replaces_all_rows(spark: SparkSession, native: Reads,
         assert len(rows) == 3
 
 
+@needs_stream_sinks
 def test_the_history_tells_of_batches(spark: SparkSession, native: Reads, path: str) -> None:
     """As in delta-spark: the query and its batch, without the writer's mode."""
     appends(spark, path, 1)

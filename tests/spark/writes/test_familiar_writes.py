@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
+from sparks import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -205,7 +206,8 @@ def test_options_of_a_streams_sink(enabled: SparkSession, path: str, conf: dict[
 
     source = enabled.readStream.format("delta").load(path)
     copied("small", source, maxRecordsPerFile=2, compression="gzip", optimizeWrite="true", txnAppId="its own")
-    assert len(DeltaTable(f"{path} small").file_uris()) == 3
+    # Before 4.1 the sink gets two partitions, one of which has an odd number of rows.
+    assert len(DeltaTable(f"{path} small").file_uris()) == (3 if is_at_least("4.1") else 4)
     copied("counts", source.groupBy("id").count(), "complete")
     more = source.groupBy("id").count().selectExpr("id", "count", "1 AS x")
     copied("counts", more, "complete", overwriteSchema="true")

@@ -16,7 +16,7 @@ from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.properties import CommitOperation, CommitProperties, PropertiesWithDefaults, Transaction
 from deltaplane.spark.datasource.file_options import is_own
 from deltaplane.spark.datasource.stream_options import flag
-from deltaplane.spark.jvm.internals import is_connect, is_on
+from deltaplane.spark.jvm.internals import is_on, session_settings
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import FORMATS
 from deltaplane.spark.jvm.session_catalogs import is_name
@@ -291,14 +291,7 @@ def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> 
 def default_properties(spark: SparkSession, own: Mapping[str, str] | None = None) -> PropertiesWithDefaults:
     """The properties of a new table: its own, and the session's for new tables. As in delta-spark,
     names in the session that Delta doesn't know are ignored, here with a warning."""
-    if is_connect(spark):
-        every: Any = spark.conf.getAll
-        settings = dict(every)
-    else:
-        # One call to the JVM for all settings: PySpark's own method takes two calls for each
-        # setting.
-        dumped = str(spark._jsparkSession.conf().getAll().mkString("\0"))
-        settings = dict(pair.split(" -> ", 1) for pair in dumped.split("\0"))
+    settings = session_settings(spark)
     defaults = {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
     known = _known_properties() if defaults else frozenset()
     if unknown := [key for key in defaults if key.lower() not in known and not key.startswith("delta.feature.")]:

@@ -10,10 +10,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr.quoting import with_backticks
 from deltaplane.expr.strings import WrongText
 from deltaplane.io.session_options import carried_everywhere
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.jvm.internals import delta_jar, is_connect, let_go_of_catalog
+from deltaplane.spark.jvm.spark_versions import has_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +47,11 @@ def register(spark: SparkSession) -> None:
     the format `delta` unless delta-spark's jar provides it.
 
     Works on classic sessions and on Spark Connect, where the server's Python needs deltaplane too.
+
+    Raises:
+        UnsupportedFeatureError: PySpark 3.5, which has no data sources in Python.
     """
+    _check_sources()
     from deltaplane.spark.datasource.source import DeltaDataSource
 
     _register(spark)
@@ -52,7 +59,20 @@ def register(spark: SparkSession) -> None:
         register_once(spark, DeltaDataSource)
 
 
+def _check_sources() -> None:
+    """Refuses to register a data source with a PySpark that has none in Python."""
+    if not has_sources():
+        import pyspark
+
+        raise UnsupportedFeatureError(
+            f"PySpark {pyspark.__version__} has no data sources in Python, which the format deltaplane needs by itself: on "
+            "a classic session call deltaplane.spark.enable(spark), which provides the formats delta and deltaplane, or "
+            "use deltaplane.spark.read and write; for Spark Connect upgrade to PySpark 4"
+        )
+
+
 def _register(spark: SparkSession, options: Mapping[str, str] | None = None) -> None:
+    _check_sources()
     from deltaplane.spark.datasource.source import DeltaplaneDataSource
 
     let_go_of_catalog(spark)
@@ -72,7 +92,7 @@ def register_once(spark: SparkSession, source: type[DataSource], options: Mappin
     try:
         spark.dataSource.register(source)
     except PySparkException as e:
-        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+        if condition_of(e) != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 
 
@@ -113,14 +133,15 @@ def portable_stream_reader(spark: SparkSession, options: Mapping[str, str] | Non
 
 
 def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> SparkSession:
-    """Returns a local Spark session with the data source registered; reuses a running session.
+    """Returns a local Spark session with the data source registered, where PySpark has data sources
+    in Python; reuses a running session.
 
     Workers run the same interpreter as this process unless `PYSPARK_PYTHON` names another one.
     Further settings are keyword arguments with `__` for each dot:
     `session(spark__driver__memory="4g")`.
 
     >>> from deltaplane import spark as dp
-    >>> dp.session("nightly").version >= "4.1"
+    >>> dp.session("nightly").version >= "3.5"
     True
     """
     from pyspark.sql import SparkSession
@@ -139,5 +160,6 @@ def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> S
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    register(spark)
+    if has_sources():
+        register(spark)
     return spark

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -31,7 +30,7 @@ from deltaplane.spark.datasource.split_scan import SPLIT_BYTES, SplitScan
 from deltaplane.spark.datasource.stream_columns import FollowedTable
 from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions, flag
 from deltaplane.spark.datasource.time_travel import asked_version, refuse_after_newest
-from deltaplane.spark.datasource.writers import BatchWriter, StreamWriter
+from deltaplane.spark.datasource.writers import BatchWriter
 from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.query_id import query_id
 from deltaplane.spark.jvm.schema import delta_schema_json, shown
@@ -40,6 +39,7 @@ from deltaplane.write.intent import WriteIntent
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
     from deltaplane.io import records
 
@@ -201,7 +201,20 @@ class DeltaplaneDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer that commits each micro-batch once. `overwrite`: each batch replaces all rows
-        (output mode complete)."""
+        (output mode complete).
+
+        Raises:
+            UnsupportedFeatureError: PySpark is older than 4.1.
+        """
+        try:
+            from deltaplane.spark.datasource.stream_writer import StreamWriter
+        except ImportError as e:
+            raise UnsupportedFeatureError(
+                "a stream written by the format itself needs PySpark 4.1 or newer, which gives a source the rows as "
+                "Arrow data: write it with deltaplane.spark.write_stream, or with foreachBatch and "
+                "deltaplane.spark.foreach_batch"
+            ) from e
+
         if "txnversion" in self._own:
             raise InvalidArgumentError("a stream's batches number themselves: leave txnVersion out")
         app_id = self._own.get("txnappid") or query_id(self._own.get("checkpointlocation"))

@@ -1,5 +1,5 @@
-"""The data source's writers, for a batch and for each micro-batch of a stream: tasks write files,
-and one commit adds them.
+"""The data source's writer for a batch, and what it shares with the writer for streams: tasks write
+files, and one commit adds them.
 
 Uses only Spark's public Python API, so it also works on Spark Connect. Spark pickles the writers.
 """
@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltaplane import _native
 from deltaplane.commands.row_rules import RuledRows
 from deltaplane.exceptions import MetadataChangedException
 from deltaplane.io.session_options import carried_for
-from deltaplane.properties import CommitOperation
 from deltaplane.spark.execution.write_tasks import raise_refusal, write_unjudged
 from deltaplane.write.declarations import check_declared
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from deltaplane.io import records
 
-__all__ = ["BatchWriter", "StreamWriter"]
+__all__ = ["BatchWriter", "WriteFiles"]
 
 # The parts of a spec on which written files depend, including the position of identity columns and
 # the row rules.
@@ -41,7 +40,7 @@ class _Written(WriterCommitMessage):
     layout: tuple[object, ...]
 
 
-class _Files:
+class WriteFiles:
     """Writes the files of one write in tasks. The job can't be pickled to the committing process,
     which starts it again from the request."""
 
@@ -57,7 +56,7 @@ class _Files:
         self._location = location
         self._store = store
         self._schema = schema
-        self._request = request
+        self.request = request
         # The tasks' access to the store; received when it is unpickled.
         self._carried = carried_for([(location, store)])
         job = self._begin(request)
@@ -79,7 +78,7 @@ class _Files:
         adds, refusal = write_unjudged(self._location, self._store, self._spec, iterator, self._now_us)
         return _Written(adds, refusal, _layout(self._spec))
 
-    def _commit(
+    def commit_files(
         self, messages: Sequence[WriterCommitMessage | None], request: records.WriteRequest, *, empty_too: bool
     ) -> None:
         """Commits the files of all tasks at once."""
@@ -103,55 +102,22 @@ class _Files:
     def _discard(self, adds: _native.AddedFiles) -> None:
         _native.discard_files(self._location, self._store, adds)
 
-    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort_files(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Deletes the files of successful tasks, as far as possible."""
         self._discard(_native.AddedFiles.joined([m.adds for m in messages if isinstance(m, _Written)]))
 
 
-class BatchWriter(_Files, DataSourceArrowWriter):
+class BatchWriter(WriteFiles, DataSourceArrowWriter):
     """One write."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the files of all tasks at once."""
         if self._spec is not None:
-            self._commit(messages, self._request, empty_too=True)
+            self.commit_files(messages, self.request, empty_too=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes the files of successful tasks, as far as possible."""
-        self._abort(messages)
-
-
-class StreamWriter(_Files, DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a query: commits each with its number, exactly once, however
-    often Spark repeats it."""
-
-    def __init__(
-        self,
-        location: str,
-        store: dict[str, str] | None,
-        schema: _native.TableSchema,
-        request: records.WriteRequest,
-        app_id: str,
-        overwrite: bool,
-    ) -> None:
-        super().__init__(location, store, schema, request)
-        self._app_id = app_id
-        self._overwrite = overwrite
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commits a micro-batch unless the table already contains it; an empty batch makes no
-        version."""
-        self._commit(messages, self._numbered(batchId), empty_too=self._overwrite)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Deletes the files of successful tasks, as far as possible."""
-        self._abort(messages)
-
-    def _numbered(self, batch_id: int) -> records.WriteRequest:
-        commit = self._request.commit.with_fields(txn=[{"app_id": self._app_id, "version": batch_id}])
-        mode = "complete" if self._overwrite else "append"
-        update = CommitOperation.streaming_update(self._app_id, batch_id, mode)
-        return self._request.with_fields(commit=commit, operation=update.request)
+        self.abort_files(messages)
 
 
 def _layout(spec: records.WriteSpec) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ from deltaplane.commands.rewriting import CommandResult, Settings, Target
 from deltaplane.commands.update import update
 from deltaplane.spark.datasource.session import portable_reader
 from deltaplane.spark.delta_api.connect_sql import sql_of
+from deltaplane.spark.jvm.older_pyspark import arrow_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,7 @@ class ClientTable:
         """Merges as `deltaplane.spark.dml.merge.merge` does, with all of the source's rows in the
         client's memory."""
         source: Any = what.source
-        rows = source.toArrow()
+        rows = arrow_table(source)
         plain_merge = Merge(
             source=rows.to_reader(),
             predicate=sql_of(what.condition),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from deltaplane import _native
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.execution.row_rules import relaxed
 from deltaplane.table.delta_table import DeltaTable
 
@@ -32,5 +33,5 @@ def refuse_as_spark(spark: SparkSession, table: DeltaTable, name: str, condition
     try:
         rows.where(condition)
     except AnalysisException as e:
-        if e.getCondition() not in _OWN:
+        if condition_of(e) not in _OWN:
             raise e from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from deltaplane.spark.jvm.names import hadoop_path, qualified_name
+from deltaplane.spark.jvm.older_pyspark import frame_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ _STRUCTS = {
 
 def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """The rows of `deltaplane.report.describe.history_rows`."""
-    frame = spark.createDataFrame(rows)
+    frame = frame_of_arrow(spark, rows)
     columns = [
         F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else F.col(name) for name in frame.columns
     ]
@@ -38,4 +39,4 @@ def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataF
     rows = rows.set_column(index, "location", [[location]])
     if name is not None:
         rows = rows.set_column(rows.schema.get_field_index("name"), "name", [[qualified_name(spark, name)]])
-    return spark.createDataFrame(rows)
+    return frame_of_arrow(spark, rows)

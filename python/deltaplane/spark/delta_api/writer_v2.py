@@ -99,7 +99,7 @@ class WriterV2(DataFrameWriterV2):
 
     def partitionedBy(self, col: Any, *cols: Any) -> Any:
         if self._is_ours():
-            self._by = [_column_of(column) for column in (col, *cols)]
+            self._by = [_column_of(self._spark, column) for column in (col, *cols)]
             return self
         return super().partitionedBy(col, *cols)
 
@@ -285,14 +285,15 @@ class WriterV2(DataFrameWriterV2):
         )
 
 
-def _column_of(column: Any) -> str:
+def _column_of(spark: Any, column: Any) -> str:
     """The name of a partition column."""
     if isinstance(column, str):
         return column
-    node = column._jc.node()
-    if node.getClass().getSimpleName() != "UnresolvedAttribute":
+    jvm = Jvm.of(spark)
+    text = jvm.text_of(column)
+    if jvm.column_kind(column) != "UnresolvedAttribute":
         raise UnsupportedExpressionError(
-            f"Delta tables are partitioned by columns, not by {node.sql()}: add a generated column and partition by that"
+            f"Delta tables are partitioned by columns, not by {text}: add a generated column and partition by that"
         )
-    parts: Sequence[str] = [part.strip("`") for part in str(node.sql()).split(".")]
+    parts: Sequence[str] = [part.strip("`") for part in text.split(".")]
     return parts[-1]

@@ -38,6 +38,7 @@ from deltaplane.spark.dml.rewriting import (
     refuse_row_sets,
     row_expressions,
 )
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.schema import delta_schema, quoted
 
@@ -94,7 +95,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandR
     try:
         return _repeated(target, what, settings)
     except AnalysisException as e:
-        if not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN."):
+        if not (condition_of(e) or "").startswith("UNRESOLVED_COLUMN."):
             raise
         name = (e.getMessageParameters() or {}).get("objectName", "").replace("`", "")
         # Behind the first line is Spark's plan.

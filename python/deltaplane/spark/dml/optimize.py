@@ -28,6 +28,7 @@ from deltaplane.spark.execution.workers import remedy
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.older_pyspark import arrow_table
 from deltaplane.spark.jvm.session_catalogs import check_in_transaction, is_name
 from deltaplane.write.convert import AdoptedFile, Conversion, Files, FilesHere, WouldConvert
 from deltaplane.write.refresh import refresh_after_commit
@@ -304,8 +305,8 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
         yield from listed(location, store_options, batches)
 
     try:
-        below: pa.Table = (
-            _spread(spark, directories, _LEAST).mapInArrow(with_access(task, (location, options)), _LISTED).toArrow()
+        below: pa.Table = arrow_table(
+            _spread(spark, directories, _LEAST).mapInArrow(with_access(task, (location, options)), _LISTED)
         )
     except Exception as e:
         cause = remedy(e)

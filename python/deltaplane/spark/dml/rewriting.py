@@ -22,6 +22,7 @@ from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.clones import with_sources
 from deltaplane.spark.execution.jobs import run_tasks
@@ -151,7 +152,7 @@ def row_expressions(what: str, aggregates: str = _BY_DEFAULT) -> Iterator[None]:
     try:
         yield
     except AnalysisException as e:
-        condition = "" if isinstance(e, DeltaError) else e.getCondition() or ""
+        condition = "" if isinstance(e, DeltaError) else condition_of(e) or ""
         if condition.startswith("UNSUPPORTED_GENERATOR"):
             raise _of_row_sets("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", what, "a generator") from e
         if condition == "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE":
@@ -179,7 +180,7 @@ def _stored_numbers() -> Iterator[None]:
     try:
         yield
     except PySparkException as e:
-        if isinstance(e, DeltaError) or e.getCondition() != "CAST_OVERFLOW_IN_TABLE_INSERT":
+        if isinstance(e, DeltaError) or condition_of(e) != "CAST_OVERFLOW_IN_TABLE_INSERT":
             raise
         said = e.getMessageParameters() or {}
         raise InvalidArgumentError(

@@ -44,6 +44,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.spark.errors.alter_conditions import DECLARATIONS
 from deltaplane.spark.errors.column_conditions import COLUMNS
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.errors.known_condition import Known
 from deltaplane.spark.errors.name_conditions import NAMES
 from deltaplane.spark.errors.parquet_conditions import PARQUET
@@ -740,10 +741,8 @@ def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:
             condition = "NOT_SUPPORTED_CHANGE_COLUMN"
         return SparkCondition(condition, SQL_STATES[condition], parameters, known.spark)
     cause = error.__cause__
-    if isinstance(cause, PySparkException) and (condition := cause.getCondition()):
-        return SparkCondition(
-            condition, cause.getSqlState() or "", cause.getMessageParameters() or {}, AnalysisException
-        )
+    if isinstance(cause, PySparkException) and (own := condition_of(cause)):
+        return SparkCondition(own, cause.getSqlState() or "", cause.getMessageParameters() or {}, AnalysisException)
     named = next((word for word in _NAMED.findall(text) if word in SQL_STATES), None)
     return None if named is None else SparkCondition(named, SQL_STATES[named], {}, PySparkException)
 

@@ -18,6 +18,7 @@ from pyspark.errors.exceptions import captured
 
 from deltaplane import exceptions
 from deltaplane.exceptions import DeltaError
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.errors.error_conditions import spark_condition
 from deltaplane.spark.errors.spark_errors import as_sparks
 
@@ -79,7 +80,7 @@ def sparks_refusal(error: PySparkException) -> str:
     _held[number] = error
     while len(_held) > _HELD_AT_MOST:
         _held.pop(next(iter(_held)))
-    condition = error.getCondition() or "DELTAPLANE_SPARK"
+    condition = condition_of(error) or "DELTAPLANE_SPARK"
     parts = str(error), json.dumps({"held": number}), condition, error.getSqlState() or _STATES["DeltaError"]
     return "\0".join(["", *(text.replace("\0", "") for text in parts)])
 

@@ -20,6 +20,7 @@ from deltaplane.exceptions import (
     VersionNotFoundError,
 )
 from deltaplane.io.session_options import in_session
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.errors.error_conditions import spark_condition
 
 __all__ = ["as_sparks", "with_condition", "with_spark_errors"]
@@ -51,7 +52,9 @@ class _Told(PySparkException):
         self, error: DeltaError, condition: str | None, sql_state: str | None, parameters: dict[str, str] | None
     ) -> None:
         self.desc = _text(error, condition, parameters or {})
-        super().__init__(message=self.desc, errorClass=condition, messageParameters=parameters)
+        # PySpark 3.5 takes either a text or a condition.
+        super().__init__(message=self.desc)
+        self._condition, self._parameters = condition, parameters
         self._sql_state = sql_state
 
     def __str__(self) -> str:
@@ -59,6 +62,16 @@ class _Told(PySparkException):
 
     def getMessage(self) -> str:
         return self.desc
+
+    def getCondition(self) -> str | None:
+        return self._condition
+
+    def getErrorClass(self) -> str | None:
+        # The older name, of which PySpark 4 warns.
+        return super().getErrorClass() if hasattr(PySparkException, "getMessage") else self._condition
+
+    def getMessageParameters(self) -> dict[str, str] | None:
+        return self._parameters
 
     def getSqlState(self) -> str | None:
         return self._sql_state
@@ -112,7 +125,7 @@ def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
 def with_condition(error: DeltaError, doing: str) -> DeltaError:
     """The error with its condition in its text, for callers that retain only the text."""
     known: Any = as_sparks(error, doing)
-    condition = known.getCondition()
+    condition = condition_of(known)
     if condition is None or condition in str(error):
         return error
     made: DeltaError = known

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 from deltaplane.spark.jvm.location import size_of
+from deltaplane.spark.jvm.older_pyspark import with_hint
 from deltaplane.spark.jvm.schema import quoted
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     from pyspark.sql import functions as F
 
     there = {name.lower() for name in df.columns}
-    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns if column.lower() in there])
+    return with_hint(df, "rebalance", [F.col(quoted(column)) for column in columns if column.lower() in there])

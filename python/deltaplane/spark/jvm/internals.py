@@ -18,6 +18,7 @@ from deltaplane.spark.errors.refusals import come_back
 from deltaplane.spark.jvm import java_sources as _java
 from deltaplane.spark.jvm.places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.jvm.spark_versions import SUPPORTED, for_version, is_supported, refuse_unread
 from deltaplane.spark.jvm.statistics import Condition
 
 __all__ = [
@@ -35,13 +36,11 @@ __all__ = [
     "is_connect",
     "is_on",
     "let_go_of_catalog",
+    "session_settings",
     "spark_schema",
 ]
 
 _log = logging.getLogger(__name__)
-
-# Spark versions whose internals were tested; other versions use the data source.
-SUPPORTED = ("4.1", "4.2", "4.3")
 
 # Spark versions whose streaming internals were tested; other versions stream through the data
 # source.
@@ -60,23 +59,19 @@ _CLASSES = {
     "bit_set": "org.apache.spark.unsafe.bitset.BitSetMethods",
     "cast": _EXPRESSIONS + "Cast",
     "data_type": "org.apache.spark.sql.types.DataType",
-    "data_types": "org.apache.spark.sql.types.DataTypes",
     "hash_map": "java.util.HashMap",
     "object": "java.lang.Object",
     "option": "scala.Option",
     "platform": "org.apache.spark.unsafe.Platform",
     "python_utils": "org.apache.spark.api.python.PythonUtils",
-    "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
     "up_cast": _EXPRESSIONS + "UpCast",
     "check_overflow": _EXPRESSIONS + "CheckOverflowInTableInsert",
 }
 # Scala objects with the name of a trait, whose methods therefore need an instance.
 _OBJECTS = {
-    "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "dataset": "org.apache.spark.sql.classic.Dataset",
     "eval_mode": _EXPRESSIONS + "EvalMode",
-    "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "subqueries": _EXPRESSIONS + "SubqueryExpression",
 }
 # Physical operators whose plans contain the number of tasks.
@@ -116,6 +111,16 @@ class NativeScanUnavailable(Exception):
 def is_on(spark: Any, setting: str) -> bool:
     """The value of a boolean session setting with default false."""
     return str(spark.conf.get(setting, "false")).lower() == "true"
+
+
+def session_settings(spark: Any) -> dict[str, str]:
+    """All settings of a session."""
+    if is_connect(spark):
+        return dict(spark.conf.getAll)
+    # One call to the JVM for all settings: PySpark's own method takes two calls for each setting,
+    # and PySpark 3.5 has none.
+    dumped = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+    return dict(pair.split(" -> ", 1) for pair in dumped.split("\0"))
 
 
 def is_connect(spark: Any) -> bool:
@@ -219,14 +224,13 @@ def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[
             return str(spark.table(name).schema.json()), [], None, {}
         except PySparkException:
             return None
-    asJava = spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava
     comment = table.comment()
-    properties = {} if table.tableType().name() == "VIEW" else dict(asJava(table.properties()))
+    properties = [] if table.tableType().name() == "VIEW" else _items(table.properties().toSeq())
     return (
         str(table.schema().json()),
-        [str(name) for name in asJava(table.partitionColumnNames())],
+        [str(name) for name in _items(table.partitionColumnNames())],
         str(comment.get()) if comment.isDefined() else None,
-        {str(key): str(value) for key, value in properties.items()},
+        {str(pair._1()): str(pair._2()) for pair in properties},
     )
 
 
@@ -303,6 +307,7 @@ class Jvm:
 
     def __init__(self, spark: Any) -> None:
         self._gateway = spark.sparkContext._gateway
+        self._version = str(spark.version)
         for name, full_name in _CLASSES.items():
             setattr(self, name, self._load(full_name))
         for name, full_name in _OBJECTS.items():
@@ -321,7 +326,7 @@ class Jvm:
         """
         if is_connect(spark):
             raise NativeScanUnavailable("a Spark Connect client has no access to the JVM")
-        if not spark.version.startswith(tuple(v + "." for v in SUPPORTED)):
+        if not is_supported(spark.version, SUPPORTED):
             raise NativeScanUnavailable(f"Spark {spark.version} is none of the versions tried: {', '.join(SUPPORTED)}")
         let_go_of_catalog(spark)
         gateway = spark.sparkContext._gateway
@@ -356,6 +361,7 @@ class Jvm:
         from py4j.java_gateway import JavaClass
 
         target = self._gateway.jvm
+        full_name = for_version(full_name, self._version)
         for part in full_name.split("."):
             target = getattr(target, part)
         if not isinstance(target, JavaClass):
@@ -367,7 +373,7 @@ class Jvm:
         jvm = self._gateway.jvm
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         made = {}
-        for name, text in _java.sources():
+        for name, text in _java.sources(self._version):
             compiler = self._load(_java.COMPILER)()
             compiler.setParentClassLoader(loader)
             compiler.cook(text)
@@ -447,6 +453,7 @@ class Jvm:
         `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
+        refuse_unread(schema_json, self._version)
         said = "\0".join(text for option in options.items() for text in option)
         stored = _joined(tracking)
         return DataFrame(self._frames.frame(spark._jsparkSession, index, schema_json, said, streaming, stored), spark)
@@ -508,6 +515,16 @@ class Jvm:
             java.put(key, value)
         self._frames.changeHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, java)
 
+    def create_catalog_entry(
+        self, spark: Any, name: str, provider: str, schema_json: str, location: str, properties: Mapping[str, str]
+    ) -> None:
+        """Registers a name for a location, in Hadoop's notation, in the session's own catalog,
+        unless the name is registered already."""
+        java = self.hash_map()
+        for key, value in properties.items():
+            java.put(key, value)
+        self._frames.createHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, location, java)
+
     def plain_view(self, view: Any) -> list[str] | None:
         """The table whose columns a view selects, see `java/Views`; None for any other view."""
         parts = self._frames.plainView(view._jdf)
@@ -547,7 +564,7 @@ class Jvm:
         Raises:
             NativeScanUnavailable: a Spark version with untested streams, or changed internals.
         """
-        if not spark.version.startswith(tuple(v + "." for v in STREAMS_SUPPORTED)):
+        if not is_supported(spark.version, STREAMS_SUPPORTED):
             tried = ", ".join(STREAMS_SUPPORTED)
             raise NativeScanUnavailable(f"streams of Spark {spark.version} weren't tried, only those of {tried}")
         for name, full_name in _STREAM_CLASSES.items():
@@ -597,15 +614,10 @@ class Jvm:
         position = Column(frame._jdf.metadataColumn("_metadata").getField("row_index"))
         covered = F.length(bits) * F.lit(8)
         index = F.least(position, covered - F.lit(1)).cast("int")
-        expression = self.expression_utils.expression
-        arguments = [
-            expression(c._jc) for c in (F.col(bits), F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long"), index)
-        ]
-        is_set = self.static_invoke(
-            self._class(self.bit_set), self.data_types.BooleanType, "isSet", self.seq(arguments), self.seq([]),
-            True, True, True, self.none(),
-        )  # fmt: skip
-        live = (position >= covered) | ~Column(self.expression_utils.column(is_set))
+        offset = F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long")
+        arguments = [self._frames.expression(column._jc) for column in (F.col(bits), offset, index)]
+        is_set = self._frames.call(self._class(self.bit_set), "isSet", self.seq(arguments))
+        live = (position >= covered) | ~Column(self._frames.column(is_set))
         return DataFrame(frame._jdf.filter(live._jc), frame.sparkSession)
 
     def with_places(self, frame: Any, places: Places) -> Any:
@@ -710,7 +722,7 @@ class Jvm:
     def mentions(self, expression: Any, frame: Any) -> bool:
         """Whether a Spark expression uses columns of this very frame."""
         ids = {attribute.exprId().id() for attribute in self._output(frame)}
-        leaves = _items(self.node_converter.apply(expression._jc.node()).collectLeaves())
+        leaves = _items(self.expression_of(expression).collectLeaves())
         named = (leaf for leaf in leaves if leaf.getClass().getSimpleName() == "AttributeReference")
         return any(leaf.exprId().id() in ids for leaf in named)
 
@@ -726,7 +738,7 @@ class Jvm:
             if name in ids:
                 nothing = self.seq([])
                 attribute = self.alias(attribute, name, ids[name], nothing, self.none(), nothing)
-            columns.append(Column(self.expression_utils.column(attribute)))
+            columns.append(Column(self._frames.column(attribute)))
         return frame.select(*columns)
 
     def store_cast(self, column: Any, to: Any, policy: str, name: str | None = None) -> Any:
@@ -739,20 +751,27 @@ class Jvm:
         """
         from pyspark.sql import Column
 
-        data_type, utils = self.data_type.fromJson(to.json()), self.expression_utils
-        child = utils.expression(column._jc)
+        data_type = self.data_type.fromJson(to.json())
+        child = self._frames.expression(column._jc)
         if policy == "STRICT":
-            return Column(utils.column(self.up_cast(child, data_type, self.seq([]))))
+            return Column(self._frames.column(self.up_cast(child, data_type, self.seq([]))))
         mode = self.eval_mode.LEGACY() if policy == "LEGACY" else self.eval_mode.ANSI()
         cast = self.cast(child, data_type, self.none(), mode)
         if name is not None and policy == "ANSI" and _OVERFLOWS.search(to.simpleString()):
             cast = self.check_overflow(cast, name)
-        return Column(utils.column(cast))
+        return Column(self._frames.column(cast))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))
 
+    def expression_of(self, column: Any) -> Any:
+        """A column's expression before Spark resolves it."""
+        return self._frames.unresolved(column._jc)
+
     def text_of(self, expression: Any) -> str:
         """A Spark expression as text; SQL text is returned unchanged."""
-        text: str = expression._jc.node().sql()
-        return text
+        return str(self._frames.columnSql(expression._jc))
+
+    def column_kind(self, column: Any) -> str:
+        """The kind of a column's expression, such as `UnresolvedAttribute`."""
+        return str(self._frames.columnKind(column._jc))

@@ -24,6 +24,7 @@ from deltaplane.spark.jvm.internals import Jvm, delete_folder, held_entry, held_
 from deltaplane.spark.jvm.location import absolute_location, hadoop_location
 from deltaplane.spark.jvm.schema import shown
 from deltaplane.spark.jvm.session_catalogs import catalog_of, full_name, is_name
+from deltaplane.spark.jvm.spark_versions import has_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -282,13 +283,21 @@ def register_name(
             catalog.register(own, location)
         return
     schema = _native.Snapshot.open(location, storage_options_text(options)).schema.to_value()
-    columns = StructType.fromJson(shown(schema)).toDDL()
-    # With explicit columns, the catalog doesn't ask the data source for them.
-    declared = f" ({columns})" if columns else ""
-    marked = f" TBLPROPERTIES ('{MANAGED}' = 'true')" if managed else ""
-    _of_spark(
-        spark, f"CREATE TABLE IF NOT EXISTS {name}{declared} USING deltaplane LOCATION '{_escaped(location)}'{marked}"
-    )
+    properties = {MANAGED: "true"} if managed else {}
+    if not has_sources():
+        # The statement would fail, since this Spark doesn't know the format.
+        text = json.dumps(shown(schema))
+        Jvm.of(spark).create_catalog_entry(spark, name, "deltaplane", text, location, properties)
+    else:
+        columns = StructType.fromJson(shown(schema)).toDDL()
+        # With explicit columns, the catalog doesn't ask the data source for them.
+        declared = f" ({columns})" if columns else ""
+        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        marked = f" TBLPROPERTIES ({listed})" if listed else ""
+        _of_spark(
+            spark,
+            f"CREATE TABLE IF NOT EXISTS {name}{declared} USING deltaplane LOCATION '{_escaped(location)}'{marked}",
+        )
     # Another session may have taken the name meanwhile.
     check_free(spark, name)
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.spark.jvm.spark_versions import has_variant
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -25,6 +28,9 @@ _INHERITED_PREFIXES = ("delta.", "__")
 # Column metadata that only writers need.
 _HIDDEN = ("delta.columnMapping.", "delta.generationExpression", "delta.identity.", "delta.typeChanges")
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
+_VARIANT = "variant"
+# The keys of a schema's JSON under which a type may be.
+_TYPES = ("type", "elementType", "keyType", "valueType")
 _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
@@ -55,11 +61,21 @@ def quoted(name: str) -> str:
 
 
 def shown(node: Any) -> Any:
-    """The JSON of a schema or type without metadata that only writers need."""
+    """The JSON of a schema or type without metadata that only writers need.
+
+    Raises:
+        UnsupportedFeatureError: a type that this version of Spark doesn't have.
+    """
     if isinstance(node, list):
         return [shown(item) for item in node]
     if not isinstance(node, dict):
         return node
+    if not has_variant() and _VARIANT in (node.get(key) for key in _TYPES):
+        column = f"the column {node['name']}" if "name" in node else "a nested field"
+        raise UnsupportedFeatureError(
+            f"{column} is of the type variant, which Spark has from version 4.0: read the table with Spark 4, or with "
+            "DeltaTable and deltaplane.sql, which need no Spark"
+        )
     return {key: shown(value) for key, value in node.items() if not key.startswith(_HIDDEN)}
 
 

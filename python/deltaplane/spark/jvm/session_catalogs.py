@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from deltaplane.catalogs import Catalog
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.io.session_options import CATALOG_SCHEME, transaction_of_thread
-from deltaplane.spark.jvm.internals import UNITY_CATALOG, Jvm, NativeScanUnavailable, is_connect
+from deltaplane.spark.jvm.internals import UNITY_CATALOG, Jvm, NativeScanUnavailable, is_connect, session_settings
 from deltaplane.spark.jvm.thread_values import thread_value
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
     """
     prefix = re.escape(_SETTING)
     uri_of = re.compile(rf"{prefix}(\w+)\.uri", re.ASCII)
-    settings = dict(spark.conf.getAll)
+    settings = session_settings(spark)
     described = {}
     for key, uri in settings.items():
         match = uri_of.fullmatch(key)

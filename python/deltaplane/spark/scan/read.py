@@ -25,9 +25,11 @@ from deltaplane.spark.jvm.location import absolute_location, size_of, split_opti
 from deltaplane.spark.jvm.places import Places
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.jvm.session_catalogs import is_name, open_transaction
+from deltaplane.spark.jvm.spark_versions import has_sources
 from deltaplane.spark.scan.file_index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark.scan.file_systems import check_file_system, warn_of_shared_settings
 from deltaplane.spark.scan.replay import DISTRIBUTED_BYTES, JobPlans
+from deltaplane.spark.scan.split_frames import changed_rows
 from deltaplane.table.changes import change_range
 
 if TYPE_CHECKING:
@@ -188,6 +190,8 @@ def read_changes(
     )
     # Checks the range here, because Spark would show a refusal as the text of a worker's error.
     versions.last.changes(versions.first)
+    if not has_sources():
+        return changed_rows(spark, versions, store_options)
     reader = portable_reader(spark, store_options).option("readChangeFeed", "true")
     last = versions.last.version
     bounds = {"startingVersion": min(versions.first, last), "endingVersion": last}

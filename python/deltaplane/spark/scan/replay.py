@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from deltaplane import _native
 from deltaplane.spark.execution.carried import with_access
 from deltaplane.spark.jvm.internals import arrow_schema, spark_schema
+from deltaplane.spark.jvm.older_pyspark import arrow_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -188,7 +189,7 @@ class JobPlans:
 
         def job() -> _native.SparkPlan:
             frame = self._files(snapshot, "adds", files, (filters, zone))
-            adds = _native.AddedFiles.of_rows(frame.toArrow())
+            adds = _native.AddedFiles.of_rows(arrow_table(frame))
             return _native.spark_plan_of(snapshot, adds, filters, zone, files)
 
         return _sound(job, lambda: _native.spark_plan(snapshot, filters, zone, files))

@@ -59,6 +59,7 @@ from deltaplane.spark.jvm.names import (
     relocate_name,
     rename_name,
 )
+from deltaplane.spark.jvm.older_pyspark import frame_of_arrow
 from deltaplane.spark.jvm.parameters import has_parameters, with_values
 from deltaplane.spark.jvm.parsed import Parsed
 from deltaplane.spark.jvm.schema import quoted
@@ -69,6 +70,7 @@ from deltaplane.spark.jvm.session_catalogs import (
     hold_catalogs,
     release_catalogs,
 )
+from deltaplane.spark.jvm.spark_versions import frame_class, has_sources
 from deltaplane.spark.jvm.store_settings import hold_options, release_options
 from deltaplane.spark.session_hooks import catalog_calls
 from deltaplane.spark.session_hooks.catalog_statements import catalog_statement
@@ -208,7 +210,8 @@ def enable(
         hold_options(spark, options)
     if catalogs is not None or not catalogs_of(spark):
         hold_catalogs(spark, {**configured_catalogs(spark), **(catalogs or {})})
-    dp.register(spark)
+    if has_sources():
+        dp.register(spark)
     _enabled.add(spark)
     spark.conf.set(_MARK, "true")
     ask(spark, _in_script)
@@ -411,7 +414,7 @@ def _ran(
         return spark.createDataFrame([], StructType([]))
     done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
-    return spark.createDataFrame(done)
+    return frame_of_arrow(spark, done)
 
 
 def _is_script(spark: SparkSession, text: str) -> bool:
@@ -668,7 +671,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
 def _patch() -> None:
     """Replaces methods of PySpark's classes; sessions that aren't enabled keep the original
     behaviour."""
-    from pyspark.sql.classic.dataframe import DataFrame as Frames
+    frames = frame_class()
 
     def instead(owner: type, name: str, ours: Any, session: Any) -> None:
         original = owner.__dict__[name]
@@ -704,10 +707,12 @@ def _patch() -> None:
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "newSession", _new_session, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: Reader(spark).table(name), lambda spark: spark)
-    instead(Frames, "write", Writer, lambda frame: frame.sparkSession)
-    instead(Frames, "mergeInto", _merge_into, lambda frame: frame.sparkSession)
-    instead(Frames, "writeTo", WriterV2, lambda frame: frame.sparkSession)
-    instead(Frames, "writeStream", StreamWriter, lambda frame: frame.sparkSession)
+    instead(frames, "write", Writer, lambda frame: frame.sparkSession)
+    # PySpark 3.5 has no such method.
+    if hasattr(frames, "mergeInto"):
+        instead(frames, "mergeInto", _merge_into, lambda frame: frame.sparkSession)
+    instead(frames, "writeTo", WriterV2, lambda frame: frame.sparkSession)
+    instead(frames, "writeStream", StreamWriter, lambda frame: frame.sparkSession)
 
 
 def _merge_into(frame: DataFrame, table: str, condition: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import LongType, StructField, StructType
 
 from deltaplane.spark.datasource.delta_options import transaction
+from deltaplane.spark.jvm.older_pyspark import frame_of_arrow
 from deltaplane.statements.delete import Delete
 from deltaplane.statements.merge import Merge
 from deltaplane.statements.truncate import Truncate
@@ -47,7 +48,7 @@ def result_frame(spark: SparkSession, command: Command, result: pa.Table, *, rep
     """
     columns = _COLUMNS.get(type(command))
     if columns is None:
-        return spark.createDataFrame(result)
+        return frame_of_arrow(spark, result)
     if not columns:
         return spark.createDataFrame([], StructType([]))
     schema = StructType([StructField(name, LongType()) for name in columns])

@@ -29,6 +29,7 @@ from deltaplane.spark.datasource.delta_options import checks_replaced_rows, repl
 from deltaplane.spark.dml.conditions import SparkCondition
 from deltaplane.spark.dml.merge import SparkMerge, merge
 from deltaplane.spark.dml.rewriting import ACT, SparkTarget, Work
+from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.execution.row_rules import shown_row
 from deltaplane.spark.jvm.location import split_options
 from deltaplane.spark.jvm.places import FILE, ROW
@@ -79,7 +80,7 @@ def _selecting(condition: str, location: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as e:
-        if e.getCondition() != "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN":
+        if condition_of(e) != "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN":
             raise
         raise InvalidArgumentError(
             f"the rows to replace are selected by `{condition}`, which isn't a boolean", table=location

@@ -19,7 +19,6 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Product;
 import scala.collection.immutable.Nil$;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class Catalogs {
   private Catalogs() {}
@@ -35,14 +34,14 @@ public final class Catalogs {
     ArrayList found = new ArrayList();
     if (table.tableType().name().equals("MANAGED")) found.add("managed");
     found.add("schema\0" + table.schema().json());
-    for (Iterator i = iterator(table.partitionColumnNames()); i.hasNext(); ) found.add("column\0" + i.next());
+    for (Iterator i = Scala.iterator(table.partitionColumnNames()); i.hasNext(); ) found.add("column\0" + i.next());
     add(found, "property", table.properties());
     if (table.tracksPartitionsInCatalog() && !table.partitionColumnNames().isEmpty()) {
       found.add("tracked");
-      for (Iterator i = iterator(catalog.listPartitions(identifier, Option.empty())); i.hasNext(); ) {
+      for (Iterator i = Scala.iterator(catalog.listPartitions(identifier, Option.empty())); i.hasNext(); ) {
         CatalogTablePartition one = (CatalogTablePartition) i.next();
         StringBuilder line = new StringBuilder("partition\0").append(new Path(one.location()));
-        Map spec = CollectionConverters.asJava((scala.collection.Map) one.spec());
+        Map spec = Scala.map(one.spec());
         for (Iterator of = spec.entrySet().iterator(); of.hasNext(); ) {
           Map.Entry value = (Map.Entry) of.next();
           line.append('\0').append(value.getKey()).append('\0').append(value.getValue());
@@ -54,7 +53,7 @@ public final class Catalogs {
   }
 
   private static void add(ArrayList found, String what, Object properties) {
-    Map all = CollectionConverters.asJava((scala.collection.Map) properties);
+    Map all = Scala.map(properties);
     for (Iterator i = all.entrySet().iterator(); i.hasNext(); ) {
       Map.Entry one = (Map.Entry) i.next();
       found.add(what + "\0" + one.getKey() + "\0" + one.getValue());
@@ -84,21 +83,34 @@ public final class Catalogs {
     catalog.refreshTable(identifier);
   }
 
+  // Registers the name of a table at a location unless it is registered already. Spark 3.5 knows no
+  // format of a data source in Python, so that its own statement can't.
+  public static void create(
+      SparkSession session, String name, String provider, StructType schema, String location, Map properties)
+      throws Exception {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = session.sessionState().sqlParser().parseTableIdentifier(name);
+    HashMap at = new HashMap();
+    at.put("locationUri", Option.apply(new Path(location).toUri()));
+    HashMap fields = new HashMap();
+    fields.put("storage", copy(CatalogStorageFormat.empty(), at));
+    fields.put("provider", Option.apply(provider));
+    fields.put("properties", org.apache.spark.api.python.PythonUtils.toScalaMap(properties));
+    Product entry = (Product) PrepareScans.entry(identifier, schema);
+    catalog.createTable((CatalogTable) copy(entry, fields), true, false);
+  }
+
   // A copy of a case class with other values of some fields, whichever further fields this Spark
   // version has.
   private static Object copy(Product of, Map changed) throws Exception {
     Object[] all = new Object[of.productArity()];
     for (int i = 0; i < all.length; i++) {
-      String field = of.productElementName(i);
+      String field = Scala.fieldName(of, i);
       all[i] = changed.containsKey(field) ? changed.get(field) : of.productElement(i);
     }
     Constructor[] made = of.getClass().getConstructors();
     for (int i = 0; i < made.length; i++)
       if (made[i].getParameterTypes().length == all.length) return made[i].newInstance(all);
     throw new IllegalStateException(of.getClass().getName() + " has no constructor of all its fields");
-  }
-
-  private static Iterator iterator(Object seq) {
-    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
   }
 }

@@ -32,9 +32,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.immutable.ArraySeq$;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class DeltaplaneFileIndex implements FileIndex {
   // The thread-local property with the id of the query for which a thread plans, the same for all
@@ -150,7 +148,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
       of.byJob ? "1" : ""
     };
     remember(String.join(" ", plan));
-    return ArraySeq$.MODULE$.unsafeWrapArray(directories);
+    return Scala.seqOf(directories);
   }
 
   public String[] inputFiles() {
@@ -252,7 +250,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
   // columns.
   private static List texts(Seq filters) {
     List all = new ArrayList();
-    for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(filters); i.hasNext(); ) {
       Expression one = (Expression) i.next();
       if (one.containsPattern(TreePattern.PLAN_EXPRESSION()) || readsMetadata(one)) continue;
       try {
@@ -273,17 +271,17 @@ public final class DeltaplaneFileIndex implements FileIndex {
       for (scala.collection.Iterator i = in.hset().iterator(); i.hasNext(); ) {
         values.add(new Literal(i.next(), in.child().dataType()));
       }
-      return new In(in.child(), CollectionConverters.asScala(values).toList());
+      return new In(in.child(), Scala.seq(values));
     }
     List children = new ArrayList();
-    for (Iterator i = CollectionConverters.asJava(filter.children()).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(filter.children()); i.hasNext(); ) {
       children.add(listed((Expression) i.next()));
     }
-    return (Expression) filter.withNewChildren(CollectionConverters.asScala(children).toList());
+    return (Expression) filter.withNewChildren(Scala.seq(children));
   }
 
   private static boolean readsMetadata(Expression filter) {
-    for (Iterator i = CollectionConverters.asJava(filter.references().toSeq()).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(filter.references().toSeq()); i.hasNext(); ) {
       Metadata of = ((Attribute) i.next()).metadata();
       if (of.contains(FileSourceMetadataAttribute$.MODULE$.FILE_SOURCE_METADATA_COL_ATTR_KEY())) return true;
     }
@@ -292,21 +290,21 @@ public final class DeltaplaneFileIndex implements FileIndex {
 
   // The partitions whose values satisfy every filter, evaluated by Spark.
   private PartitionDirectory[] matching(PartitionDirectory[] directories, Seq filters) {
-    Iterator each = CollectionConverters.asJava(filters).iterator();
+    Iterator each = Scala.iterator(filters);
     Expression all = (Expression) each.next();
     while (each.hasNext()) all = new And(all, (Expression) each.next());
     Map byName = new HashMap();
-    for (Iterator i = CollectionConverters.asJava(all.references().toSeq()).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(all.references().toSeq()); i.hasNext(); ) {
       Attribute one = (Attribute) i.next();
       byName.put(one.name(), one);
     }
     List row = new ArrayList();
     Seq fields = DataTypeUtils$.MODULE$.toAttributes(partitions);
-    for (Iterator i = CollectionConverters.asJava(fields).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(fields); i.hasNext(); ) {
       Attribute one = (Attribute) i.next();
       row.add(byName.containsKey(one.name()) ? byName.get(one.name()) : one);
     }
-    BasePredicate predicate = Predicate$.MODULE$.create(all, CollectionConverters.asScala(row).toList());
+    BasePredicate predicate = Predicate$.MODULE$.create(all, Scala.seq(row));
     List kept = new ArrayList();
     for (int d = 0; d < directories.length; d++) {
       if (predicate.eval(directories[d].values())) kept.add(directories[d]);

@@ -12,10 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
-import scala.collection.immutable.ArraySeq$;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
-import scala.collection.immutable.Seq;
 
 public final class Found {
   // The reported block size, by which Spark splits files; Hadoop's own for local files is 32 MiB.
@@ -87,7 +85,7 @@ public final class Found {
         }
         files[f] = new FileStatusWithMetadata(file, numbers);
       }
-      all[d] = PartitionDirectory$.MODULE$.apply(row, (Seq) ArraySeq$.MODULE$.unsafeWrapArray(files));
+      all[d] = PartitionDirectory$.MODULE$.apply(row, Scala.seqOf(files));
     }
     return all;
   }

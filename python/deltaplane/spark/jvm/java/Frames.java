@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.function.BiFunction;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -31,7 +32,6 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class Frames {
   private final PrepareScans rule;
@@ -47,7 +47,7 @@ public final class Frames {
   // queries read one version.
   public DeltaplaneFileIndex index(
       BiFunction python, SparkSession session, String name, String root, String partitions, boolean pinned) {
-    Seq roots = PythonUtils.toSeq(Collections.singletonList(new Path(URI.create(root)))).toSeq();
+    Seq roots = Scala.seq(Collections.singletonList(new Path(URI.create(root))));
     return new DeltaplaneFileIndex(python, session.sparkContext(), name, roots, struct(partitions), pinned);
   }
 
@@ -154,6 +154,12 @@ public final class Frames {
     Catalogs.change(session, name, provider, struct(schema), properties);
   }
 
+  public void createHeld(
+      SparkSession session, String name, String provider, String schema, String location, HashMap properties)
+      throws Exception {
+    Catalogs.create(session, name, provider, struct(schema), location, properties);
+  }
+
   // The table whose columns a view selects: see Views.
   public String[] plainView(Dataset view) {
     return Views.plain(view);
@@ -177,7 +183,7 @@ public final class Frames {
   public String[] selected(Dataset frame) {
     java.util.ArrayList found = new java.util.ArrayList();
     Project of = (Project) frame.queryExecution().analyzed();
-    for (java.util.Iterator i = CollectionConverters.asJava((scala.collection.Seq) of.projectList()).iterator(); i.hasNext(); ) {
+    for (java.util.Iterator i = Scala.iterator(of.projectList()); i.hasNext(); ) {
       Object one = i.next();
       found.add(((Expression) (one instanceof Alias ? (Object) ((Alias) one).child() : one)).sql());
     }
@@ -190,7 +196,7 @@ public final class Frames {
     Object plan = frame.queryExecution().optimizedPlan();
     if (!(plan instanceof Project) || !((Project) plan).child().output().isEmpty()) return null;
     ArrayList found = new ArrayList();
-    for (Iterator i = CollectionConverters.asJava((scala.collection.Seq) ((Project) plan).projectList()).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(((Project) plan).projectList()); i.hasNext(); ) {
       Object one = i.next();
       Expression of = (Expression) (one instanceof Alias ? (Object) ((Alias) one).child() : one);
       if (!of.foldable()) return null;
@@ -199,11 +205,36 @@ public final class Frames {
     return (String[]) found.toArray(new String[0]);
   }
 
+  // Columns as expressions and the reverse: see Columns.
+  public Column column(Expression expression) {
+    return Columns.column(expression);
+  }
+
+  public Expression expression(Column column) {
+    return Columns.expression(column);
+  }
+
+  public Expression unresolved(Column column) {
+    return Columns.unresolved(column);
+  }
+
+  public String columnSql(Column column) {
+    return Columns.sql(column);
+  }
+
+  public String columnKind(Column column) {
+    return Columns.kind(column);
+  }
+
+  public Expression call(Class owner, String method, Seq arguments) {
+    return Columns.call(owner, method, arguments);
+  }
+
   // Makes the session's optimizer ask indexes for relations with known files.
   private void prepareScans(SparkSession session) {
     ExperimentalMethods methods = session.experimental();
     Seq rules = (Seq) methods.extraOptimizations();
-    if (!rules.contains(rule)) methods.extraOptimizations_$eq((Seq) rules.appended(rule));
+    if (!rules.contains(rule)) methods.extraOptimizations_$eq(Scala.appended(rules, rule));
   }
 
   private static StructType struct(String json) {

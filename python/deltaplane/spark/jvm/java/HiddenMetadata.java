@@ -41,7 +41,6 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 // A SubqueryAlias without a name: Spark's optimizer removes it, and columns keep their qualifiers.
 public final class HiddenMetadata extends SubqueryAlias implements ExposesMetadataColumns {
@@ -67,7 +66,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
 
   public Seq metadataOutput() {
     String name = NAME;
-    for (Iterator i = iterator(output()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(output()); i.hasNext(); ) {
       Attribute one = (Attribute) i.next();
       if (isMetadata(one)) return single(one);
     }
@@ -76,7 +75,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     while (hasOutput(name)) name = "_" + name;
     StructType type = typeOf(child());
     ExprId id = idOf(child());
-    if (type == null || id == null) return CollectionConverters.asScala(Collections.emptyList()).toList();
+    if (type == null || id == null) return Scala.seq(Collections.emptyList());
     return single(new AttributeReference(name, type, false, metadata(), id, none()));
   }
 
@@ -89,7 +88,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     Attribute column = (Attribute) shown.output().last();
     Alias alias =
         new Alias(column, hidden.name(), hidden.exprId(), none(), Option.apply(metadata()), none());
-    return over(new Project((Seq) output().appended(alias), shown));
+    return over(new Project(Scala.appended(output(), alias), shown));
   }
 
   // The attributes from which the column is computed, above a scan or a stream's source; null if
@@ -107,7 +106,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     }
     if (!passes(plan)) return null;
     StructType type = null;
-    for (Iterator i = iterator(plan.children()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(plan.children()); i.hasNext(); ) {
       StructType one = typeOf((LogicalPlan) i.next());
       if (one == null || (type != null && !type.equals(one))) return null;
       type = one;
@@ -134,30 +133,30 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     if (plan instanceof StreamingExecutionRelation) return followed((StreamingExecutionRelation) plan);
     ArrayList children = new ArrayList();
     Attribute last = null;
-    for (Iterator i = iterator(plan.children()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(plan.children()); i.hasNext(); ) {
       LogicalPlan child = shown((LogicalPlan) i.next());
       last = (Attribute) child.output().last();
       children.add(child);
     }
     if (plan instanceof Project) {
-      Project made = new Project((Seq) ((Project) plan).projectList().appended(last), (LogicalPlan) children.get(0));
+      Project made = new Project(Scala.appended(((Project) plan).projectList(), last), (LogicalPlan) children.get(0));
       made.copyTagsFrom(plan);
       return made;
     }
-    return (LogicalPlan) plan.withNewChildren(seq(children));
+    return (LogicalPlan) plan.withNewChildren(Scala.seq(children));
   }
 
   private static LogicalPlan scanned(LogicalRelation relation) {
     Attribute known = (Attribute) relation.metadataOutput().head();
     LogicalPlan scan = relation.withMetadataColumns();
     ArrayList columns = new ArrayList();
-    for (Iterator i = iterator(relation.output()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(relation.output()); i.hasNext(); ) {
       Attribute one = (Attribute) i.next();
       if (!one.exprId().equals(known.exprId())) columns.add(one);
     }
     ScanFormat format = (ScanFormat) ((HadoopFsRelation) relation.relation()).fileFormat();
     columns.add(alias(format.isTracked() ? tracked(format, known) : (Expression) known));
-    Project made = new Project(seq(columns), scan);
+    Project made = new Project(Scala.seq(columns), scan);
     // Otherwise Spark would resolve the scan's own column instead of the computed one.
     made.setTagValue(Project.hiddenOutputTag(), none());
     return made;
@@ -167,14 +166,14 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     Followed source = ((Followed) relation.source()).withMetadata();
     LogicalPlan made = StreamingExecutionRelation$.MODULE$.apply(source, source.session());
     ArrayList columns = new ArrayList();
-    Iterator old = iterator(relation.output());
-    for (Iterator i = iterator(made.output()); old.hasNext(); ) {
+    Iterator old = Scala.iterator(relation.output());
+    for (Iterator i = Scala.iterator(made.output()); old.hasNext(); ) {
       Attribute was = (Attribute) old.next();
       columns.add(
           new Alias((Attribute) i.next(), was.name(), was.exprId(), none(), Option.apply(was.metadata()), none()));
     }
     columns.add(made.output().last());
-    return new Project(seq(columns), made);
+    return new Project(Scala.seq(columns), made);
   }
 
   // Spark's fields and those of row tracking. A rewritten row's id and version are stored; those of
@@ -200,7 +199,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
       } else value = field(type, known, name);
       parts.add(value);
     }
-    return new CreateNamedStruct(seq(parts));
+    return new CreateNamedStruct(Scala.seq(parts));
   }
 
   private static Expression stored(StructType type, Attribute of, String name, Expression fresh) {
@@ -208,14 +207,14 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     ArrayList either = new ArrayList();
     either.add(field(type, of, name));
     either.add(fresh);
-    return new Coalesce(seq(either));
+    return new Coalesce(Scala.seq(either));
   }
 
   // A file without a base row id violates the protocol: fails instead of returning a wrong id.
   private static Expression known(Expression value, String name) {
     ArrayList path = new ArrayList();
     path.add("the log has no row tracking for the file of a row, so that it has no " + NAME + "." + name);
-    return new AssertNotNull(value, seq(path));
+    return new AssertNotNull(value, Scala.seq(path));
   }
 
   private static Expression field(StructType type, Attribute of, String name) {
@@ -239,7 +238,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
   }
 
   private boolean hasOutput(String name) {
-    for (Iterator i = iterator(output()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(output()); i.hasNext(); ) {
       String other = ((Attribute) i.next()).name();
       if (SQLConf.get().caseSensitiveAnalysis() ? other.equals(name) : other.equalsIgnoreCase(name)) return true;
     }
@@ -247,18 +246,10 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
   }
 
   private static Seq none() {
-    return CollectionConverters.asScala(Collections.emptyList()).toList();
+    return Scala.seq(Collections.emptyList());
   }
 
   private static Seq single(Object item) {
-    return CollectionConverters.asScala(Collections.singletonList(item)).toList();
-  }
-
-  private static Seq seq(ArrayList items) {
-    return CollectionConverters.asScala(items).toList();
-  }
-
-  private static Iterator iterator(Object items) {
-    return CollectionConverters.asJava((scala.collection.Seq) items).iterator();
+    return Scala.seq(Collections.singletonList(item));
   }
 }

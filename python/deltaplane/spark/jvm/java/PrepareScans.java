@@ -27,10 +27,8 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Product;
 import scala.Tuple3;
-import scala.collection.Seq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.math.BigInt;
 
 public final class PrepareScans extends Rule {
@@ -64,7 +62,7 @@ public final class PrepareScans extends Rule {
   }
 
   private static boolean holdsOne(TreeNode plan) {
-    for (Iterator i = CollectionConverters.asJava(plan.collectLeaves()).iterator(); i.hasNext(); )
+    for (Iterator i = Scala.iterator(plan.collectLeaves()); i.hasNext(); )
       if (indexOf(i.next()) != null) return true;
     return false;
   }
@@ -93,13 +91,13 @@ public final class PrepareScans extends Rule {
   private static LogicalPlan over(LogicalPlan plan, Object leaf, LogicalPlan instead) {
     ArrayList children = new ArrayList();
     boolean same = true;
-    for (Iterator i = CollectionConverters.asJava((Seq) plan.children()).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(plan.children()); i.hasNext(); ) {
       LogicalPlan child = (LogicalPlan) i.next();
       LogicalPlan made = leaf == null ? prepared(child) : replaced(child, leaf, instead);
       same = same && made == child;
       children.add(made);
     }
-    return same ? plan : (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toList());
+    return same ? plan : (LogicalPlan) plan.withNewChildren(Scala.seq(children));
   }
 
   // A copy of a relation's scan with another index, and with a catalog table.
@@ -119,16 +117,22 @@ public final class PrepareScans extends Rule {
   }
 
   private static Object table(String name, StructType schema, CatalogStatistics statistics) {
+    TableIdentifier identifier = new TableIdentifier(name, Option.apply("delta"));
+    return copied((Product) entry(identifier, schema), "stats", Option.apply(statistics));
+  }
+
+  // An external table's entry of a catalog, with defaults in the other fields.
+  public static Object entry(TableIdentifier name, StructType schema) {
     Object all = CatalogTable$.MODULE$;
     Method apply = widest(all, "apply");
     Object[] arguments = new Object[apply.getParameterCount()];
-    arguments[0] = new TableIdentifier(name, Option.apply("delta"));
+    arguments[0] = name;
     arguments[1] = CatalogTableType.EXTERNAL();
     arguments[2] = CatalogStorageFormat.empty();
     arguments[3] = schema;
     for (int i = GIVEN; i < arguments.length; i++)
       arguments[i] = called(all, widest(all, "apply$default$" + (i + 1)), new Object[0]);
-    return copied((Product) called(all, apply, arguments), "stats", Option.apply(statistics));
+    return called(all, apply, arguments);
   }
 
   // For each column: its name, number of distinct values, minimum, maximum and number of nulls;
@@ -154,7 +158,7 @@ public final class PrepareScans extends Rule {
   private static Object copied(Product of, String field, Object value) {
     Object[] fields = new Object[of.productArity()];
     for (int i = 0; i < fields.length; i++)
-      fields[i] = of.productElementName(i).equals(field) ? value : of.productElement(i);
+      fields[i] = Scala.fieldName(of, i).equals(field) ? value : of.productElement(i);
     return called(of, widest(of, "copy"), fields);
   }
 

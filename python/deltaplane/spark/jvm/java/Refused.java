@@ -48,6 +48,11 @@ public final class Refused extends RuntimeException implements SparkThrowable {
     return condition;
   }
 
+  // The name of `getCondition` in Spark 3.5.
+  public String getErrorClass() {
+    return condition;
+  }
+
   public String getSqlState() {
     return state;
   }

@@ -3,7 +3,6 @@
 // also for the text of views and functions.
 package deltaplane;
 
-import java.lang.reflect.Field;
 import java.net.URI;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -14,10 +13,8 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext$;
-import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
-import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec$;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -30,14 +27,9 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class Relations extends Rule {
   private static final String WRITES = "__required_write_privileges__";
-
-  // The phases in which the rule runs: timestamps may be function calls, which are resolved in the
-  // later phase.
-  private static final String[] PHASES = {"hintResolutionRules", "extendedResolutionRules"};
 
   private static final ThreadLocal SCRIPTS = new ThreadLocal();
 
@@ -51,38 +43,15 @@ public final class Relations extends Rule {
 
   // Installs the rule in a session's analyzer.
   public static void install(BiFunction python, SparkSession session) throws Exception {
-    set(session, new Relations(python, session));
+    AnalyzerRules.set(session, Relations.class, new Relations(python, session));
   }
 
   public static void remove(SparkSession session) throws Exception {
-    set(session, null);
+    AnalyzerRules.set(session, Relations.class, null);
   }
 
   public static boolean isInstalled(SparkSession session) throws Exception {
-    Analyzer analyzer = session.sessionState().analyzer();
-    for (Iterator i = iterator(field(analyzer, PHASES[0]).get(analyzer)); i.hasNext(); )
-      if (i.next() instanceof Relations) return true;
-    return false;
-  }
-
-  private static Field field(Analyzer analyzer, String name) throws Exception {
-    Field found = analyzer.getClass().getDeclaredField(name);
-    found.setAccessible(true);
-    return found;
-  }
-
-  private static void set(SparkSession session, Relations rule) throws Exception {
-    Analyzer analyzer = session.sessionState().analyzer();
-    for (int n = 0; n < PHASES.length; n++) {
-      Field of = field(analyzer, PHASES[n]);
-      ArrayList rules = new ArrayList();
-      if (rule != null) rules.add(rule);
-      for (Iterator i = iterator(of.get(analyzer)); i.hasNext(); ) {
-        Object other = i.next();
-        if (!(other instanceof Relations)) rules.add(other);
-      }
-      of.set(analyzer, CollectionConverters.asScala(rules).toList());
-    }
+    return AnalyzerRules.has(session, Relations.class);
   }
 
   public TreeNode apply(TreeNode plan) {
@@ -124,7 +93,7 @@ public final class Relations extends Rule {
     } else if (part instanceof Option) {
       if (((Option) part).isDefined()) extend(extent, ((Option) part).get(), all);
     } else if (part instanceof scala.collection.Seq) {
-      for (Iterator i = iterator(part); i.hasNext(); ) extend(extent, i.next(), all);
+      for (Iterator i = Scala.iterator(part); i.hasNext(); ) extend(extent, i.next(), all);
     }
   }
 
@@ -141,13 +110,13 @@ public final class Relations extends Rule {
     if (instead != null) return instead;
     ArrayList children = new ArrayList();
     boolean same = true;
-    for (Iterator i = iterator(plan.children()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(plan.children()); i.hasNext(); ) {
       LogicalPlan child = (LogicalPlan) i.next();
       LogicalPlan made = resolved(child);
       same = same && made == child;
       children.add(made);
     }
-    return same ? plan : (LogicalPlan) plan.withNewChildren(seq(children));
+    return same ? plan : (LogicalPlan) plan.withNewChildren(Scala.seq(children));
   }
 
   private LogicalPlan asked(LogicalPlan plan) {
@@ -159,7 +128,7 @@ public final class Relations extends Rule {
     if (travel != null && travel.timestamp().isDefined() && !((Expression) travel.timestamp().get()).resolved()) return travel;
     if (relation.options().containsKey(WRITES)) return null;
     ArrayList parts = new ArrayList();
-    for (Iterator i = iterator(relation.multipartIdentifier()); i.hasNext(); ) parts.add(i.next());
+    for (Iterator i = Scala.iterator(relation.multipartIdentifier()); i.hasNext(); ) parts.add(i.next());
     String location = held(parts);
     if (location == null) {
       if (parts.size() != 2 || !isFormat((String) parts.get(0))) return null;
@@ -198,7 +167,7 @@ public final class Relations extends Rule {
     if (inView) {
       current = (String) ofView.head();
       database = (String) ofView.last();
-    } else if (parts.size() == 1 && catalog.isTempView(seq(parts))) return null;
+    } else if (parts.size() == 1 && catalog.isTempView(Scala.seq(parts))) return null;
     if (inCatalog(parts, inView)) return "uc://" + parts.get(0) + '.' + parts.get(1) + '.' + parts.get(2);
     int size = parts.size();
     if (size > 3 || !(size == 3 ? (String) parts.get(0) : current).equalsIgnoreCase("spark_catalog")) return null;
@@ -245,9 +214,7 @@ public final class Relations extends Rule {
 
   private String at(RelationTimeTravel travel) {
     if (travel.version().isDefined()) return "version " + travel.version().get();
-    String zone = session.sessionState().conf().sessionLocalTimeZone();
-    Object moment = TimeTravelSpec$.MODULE$.create(travel.timestamp(), Option.empty(), zone).get();
-    return "micros " + ((scala.Product) moment).productElement(0);
+    return "micros " + AnalyzerRules.moment(travel, session);
   }
 
   private static boolean isFormat(String name) {
@@ -262,14 +229,6 @@ public final class Relations extends Rule {
   public static LogicalPlan named(Object frame, String[] parts) {
     ArrayList qualifier = new ArrayList();
     for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
-    return new SubqueryAlias(new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows(frame));
-  }
-
-  private static Seq seq(ArrayList items) {
-    return CollectionConverters.asScala(items).toList();
-  }
-
-  private static Iterator iterator(Object seq) {
-    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
+    return new SubqueryAlias(new AliasIdentifier(parts[parts.length - 1], Scala.seq(qualifier)), rows(frame));
   }
 }

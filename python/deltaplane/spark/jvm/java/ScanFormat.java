@@ -27,7 +27,6 @@ import scala.Function1;
 import scala.Product;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class ScanFormat extends ParquetFileFormat {
   private static final Double ZERO = Double.valueOf(0.0);
@@ -113,7 +112,7 @@ public final class ScanFormat extends ParquetFileFormat {
   }
 
   private static Seq with(Seq fields, StructField one) {
-    return (Seq) fields.appended(one);
+    return Scala.appended(fields, one);
   }
 
   // Spark's own format makes the reader: a reader is sent to executors with its format, and
@@ -129,11 +128,11 @@ public final class ScanFormat extends ParquetFileFormat {
   // The filters that are safe for the reader; the others are left out.
   public static Seq safe(Seq filters) {
     ArrayList all = new ArrayList();
-    for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(filters); i.hasNext(); ) {
       Filter one = safe((Filter) i.next());
       if (one != null) all.add(one);
     }
-    return CollectionConverters.asScala(all).toList();
+    return Scala.seq(all);
   }
 
   // A filter that follows from this one and by which no reader loses rows; null if there is none.

@@ -21,7 +21,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
 import scala.Product;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class Statements {
   private static final String WRITES = "__required_write_privileges__";
@@ -64,11 +63,11 @@ public final class Statements {
     if (plan instanceof UnresolvedWith) {
       UnresolvedWith with = (UnresolvedWith) plan;
       Set all = new HashSet(named);
-      for (Iterator i = iterator(with.cteRelations()); i.hasNext(); ) {
+      for (Iterator i = Scala.iterator(with.cteRelations()); i.hasNext(); ) {
         Product one = (Product) i.next();
         String name = ((String) one.productElement(0)).toLowerCase(Locale.ROOT);
         Set inside = all;
-        if (with.allowRecursion()) {
+        if (AnalyzerRules.allowsRecursion(with)) {
           inside = new HashSet(all);
           inside.add(name);
         }
@@ -97,7 +96,7 @@ public final class Statements {
     }
     // Parts of a plan that aren't its children: the written table, and the queries of commands.
     for (int i = 0; i < plan.productArity(); i++) parts(plan.productElement(i), plan, named);
-    for (Iterator i = iterator(plan.children()); i.hasNext(); ) plan((LogicalPlan) i.next(), named);
+    for (Iterator i = Scala.iterator(plan.children()); i.hasNext(); ) plan((LogicalPlan) i.next(), named);
   }
 
   private void parts(Object part, LogicalPlan of, Set named) {
@@ -108,28 +107,24 @@ public final class Statements {
     } else if (part instanceof Option) {
       if (((Option) part).isDefined()) parts(((Option) part).get(), of, named);
     } else if (part instanceof scala.collection.Seq) {
-      for (Iterator i = iterator((scala.collection.Seq) part); i.hasNext(); ) parts(i.next(), of, named);
+      for (Iterator i = Scala.iterator((scala.collection.Seq) part); i.hasNext(); ) parts(i.next(), of, named);
     }
   }
 
   private void expression(Expression one, Set named) {
     if (one instanceof SubqueryExpression) plan((LogicalPlan) (Object) ((SubqueryExpression) one).plan(), named);
-    for (Iterator i = iterator(one.children()); i.hasNext(); ) expression((Expression) i.next(), named);
+    for (Iterator i = Scala.iterator(one.children()); i.hasNext(); ) expression((Expression) i.next(), named);
   }
 
   private void name(String what, TreeNode node, scala.collection.Seq parts) {
     Option start = node.origin().startIndex();
     StringBuilder line = new StringBuilder(what).append('\0').append(start.isDefined() ? start.get() : "-1");
-    for (Iterator i = iterator(parts); i.hasNext(); ) line.append('\0').append(i.next());
+    for (Iterator i = Scala.iterator(parts); i.hasNext(); ) line.append('\0').append(i.next());
     found.add(line.toString());
   }
 
   private static boolean isNames(scala.collection.Seq parts) {
-    for (Iterator i = iterator(parts); i.hasNext(); ) if (!(i.next() instanceof String)) return false;
+    for (Iterator i = Scala.iterator(parts); i.hasNext(); ) if (!(i.next() instanceof String)) return false;
     return !parts.isEmpty();
-  }
-
-  private static Iterator iterator(Object seq) {
-    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
   }
 }

@@ -17,7 +17,6 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import scala.jdk.javaapi.CollectionConverters;
 
 public final class Views {
   private Views() {}
@@ -27,7 +26,7 @@ public final class Views {
   public static String[] plain(Dataset view) {
     LogicalPlan plan = view.queryExecution().analyzed();
     ArrayList shown = new ArrayList();
-    for (Iterator i = iterator(plan.output()); i.hasNext(); ) shown.add(i.next());
+    for (Iterator i = Scala.iterator(plan.output()); i.hasNext(); ) shown.add(i.next());
     // Maps the expression id of an attribute to the attribute below it.
     HashMap below = new HashMap();
     ArrayList found = new ArrayList();
@@ -35,7 +34,7 @@ public final class Views {
       if (plan instanceof SubqueryAlias) {
         SubqueryAlias alias = (SubqueryAlias) plan;
         if (alias.identifier().qualifier().size() == 2 && alias.identifier().qualifier().head().equals("spark_catalog")) {
-          for (Iterator i = iterator(alias.identifier().qualifier()); i.hasNext(); ) found.add(i.next());
+          for (Iterator i = Scala.iterator(alias.identifier().qualifier()); i.hasNext(); ) found.add(i.next());
           found.add(alias.identifier().name());
           break;
         }
@@ -43,7 +42,7 @@ public final class Views {
       } else if (plan instanceof View) {
         plan = ((View) plan).child();
       } else if (plan instanceof Project) {
-        for (Iterator i = iterator(((Project) plan).projectList()); i.hasNext(); ) {
+        for (Iterator i = Scala.iterator(((Project) plan).projectList()); i.hasNext(); ) {
           Expression one = (Expression) i.next();
           Expression of = one instanceof Alias ? ((Alias) one).child() : one;
           if (of instanceof Cast && ((Cast) of).child().dataType().equals(of.dataType())) of = ((Cast) of).child();
@@ -75,15 +74,11 @@ public final class Views {
 
   // Whether a frame reads files by a deltaplane index.
   public static boolean reads(Dataset frame) {
-    for (Iterator i = iterator(frame.queryExecution().analyzed().collectLeaves()); i.hasNext(); ) {
+    for (Iterator i = Scala.iterator(frame.queryExecution().analyzed().collectLeaves()); i.hasNext(); ) {
       Object leaf = i.next();
       if (leaf instanceof LogicalRelation && ((LogicalRelation) leaf).relation() instanceof HadoopFsRelation)
         if (((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location() instanceof DeltaplaneFileIndex) return true;
     }
     return false;
-  }
-
-  private static Iterator iterator(Object seq) {
-    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
   }
 }

@@ -1,0 +1,45 @@
+// Columns of the public API as Catalyst's expressions, and the reverse, for Spark 4. The class of the
+// same name for Spark 3.5 has the same methods.
+package deltaplane;
+
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$;
+import org.apache.spark.sql.classic.ExpressionUtils$;
+import org.apache.spark.sql.types.DataTypes;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+public final class Columns {
+  private Columns() {}
+
+  public static Column column(Expression expression) {
+    return ExpressionUtils$.MODULE$.column(expression);
+  }
+
+  public static Expression expression(Column column) {
+    return ExpressionUtils$.MODULE$.expression(column);
+  }
+
+  // The expression before Spark resolves it.
+  public static Expression unresolved(Column column) {
+    return (Expression) ColumnNodeToExpressionConverter$.MODULE$.apply(column.node());
+  }
+
+  public static String sql(Column column) {
+    return column.node().sql();
+  }
+
+  // The kind of a column's expression, such as UnresolvedAttribute.
+  public static String kind(Column column) {
+    return column.node().getClass().getSimpleName();
+  }
+
+  // The boolean result of a static method.
+  public static Expression call(Class owner, String method, Seq arguments) {
+    return new StaticInvoke(
+        owner, DataTypes.BooleanType, method, arguments, Scala.seq(new java.util.ArrayList()), true, true, true,
+        Option.empty());
+  }
+}

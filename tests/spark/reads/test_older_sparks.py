@@ -1,0 +1,77 @@
+"""What older versions of Spark lack is refused by name, with what to do instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deltaplane import DeltaTable, Field, Schema, exceptions
+from deltaplane import spark as dp
+from deltaplane.spark.jvm import spark_versions
+from deltaplane.spark.jvm.spark_versions import for_version, refuse_unread
+from sparks import is_at_least, only_before
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_older_versions_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_versions, "SUPPORTED", ("9.0", "9.1"))
+    for name in ("read", "write", "enable", "DeltaTable", "session"):
+        with pytest.raises(
+            exceptions.UnsupportedFeatureError, match=r"PySpark [\d.]+: use PySpark 9\.0 to 9\.1, or read"
+        ):
+            dp.__getattr__(name)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="nothing"):
+        dp.__getattr__("nothing")  # type: ignore[attr-defined]
+
+
+@only_before("4.0", "has data sources in Python")
+def test_the_format_by_itself_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(exceptions.UnsupportedFeatureError, match=r"no data sources in Python.*enable\(spark\)"):
+        dp.register(spark)
+
+
+@only_before("4.0", "has the type variant")
+def test_variants_are_refused(spark: SparkSession, path: str) -> None:
+    DeltaTable.create(path, Schema([Field("id", "long", True, None), Field("v", "variant", True, None)]))
+    with pytest.raises(exceptions.UnsupportedFeatureError, match=r"the column v .* variant.*Spark 4"):
+        dp.read(spark, path).count()
+
+
+@only_before("4.1", "reads columns of type void")
+def test_void_columns_are_refused(enabled: SparkSession, path: str) -> None:
+    enabled.sql(f"CREATE TABLE delta.`{path}` (id INT, nothing VOID) USING delta")
+    enabled.sql(f"INSERT INTO delta.`{path}` (id) VALUES (1)")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match=r"a column of type void.*Spark 4\.1 or newer"):
+        enabled.read.format("delta").load(path).count()
+
+
+def test_types_are_refused_by_the_version() -> None:
+    schema = '{"type":"struct","fields":[{"name":"a","type":{"type":"array","elementType":"void"}}]}'
+    refuse_unread(schema, "4.1.0")
+    refuse_unread('{"type":"struct","fields":[{"name":"void","type":"string"}]}', "4.0.5")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="void"):
+        refuse_unread(schema, "4.0.5")
+
+
+def test_names_of_classes_are_those_of_the_version(spark: SparkSession) -> None:
+    """The translation of this session's version names a class that it has."""
+    name = for_version("org.apache.spark.sql.classic.Dataset", spark.version)
+    assert name == ("org.apache.spark.sql.classic.Dataset" if is_at_least("4.0") else "org.apache.spark.sql.Dataset")
+    assert spark._jvm.java.lang.Class.forName(name).getSimpleName() == "Dataset"  # type: ignore[union-attr]
+
+
+def test_changes_between_versions_are_read(spark: SparkSession, path: str) -> None:
+    """By a data source in Python, or without one."""
+    dp.write(spark.range(4), path, configuration={"delta.enableChangeDataFeed": "true"})
+    dp.write(spark.range(4, 6), path)
+    every = dp.read_changes(spark, path, 0)
+    assert sorted((row._commit_version, row.id) for row in every.collect()) == [
+        *((0, id) for id in range(4)),
+        *((1, id) for id in (4, 5)),
+    ]
+    assert [row.id for row in every.where("_commit_version = 1 AND id > 4").collect()] == [5]

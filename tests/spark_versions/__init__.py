@@ -1,0 +1,1 @@
+"""What works on each version of Spark, recorded into docs/sparks.json (`make record-sparks`)."""

@@ -1,0 +1,79 @@
+"""Which tests apply to the Spark that runs them: each condition names the versions and the reason.
+
+Also gives the tests, on PySpark 3.5, the three names of PySpark 4 by which they look at results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+import pytest
+
+__all__ = [
+    "VERSION",
+    "is_at_least",
+    "needs_sources",
+    "needs_spark",
+    "needs_stream_sinks",
+    "only_before",
+    "prepare_pyspark_3",
+]
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
+VERSION = _numbers(pyspark.__version__)
+
+
+def is_at_least(version: str) -> bool:
+    """Whether this Spark is a version or newer."""
+    return _numbers(version) <= VERSION
+
+
+def needs_spark(version: str, reason: str) -> pytest.MarkDecorator:
+    """Skips a test on each Spark before a version, for a reason that says what those lack."""
+    return pytest.mark.skipif(not is_at_least(version), reason=f"Spark before {version} {reason}")
+
+
+needs_sources = needs_spark("4.0", "has no data sources in Python, so that the format needs `enable`")
+
+needs_stream_sinks = needs_spark("4.1", "gives a data source in Python no streams of Arrow data to write")
+
+
+def only_before(version: str, reason: str) -> pytest.MarkDecorator:
+    """Skips a test of a refusal on the Sparks that have what is refused."""
+    return pytest.mark.skipif(is_at_least(version), reason=f"Spark from {version} {reason}")
+
+
+def prepare_pyspark_3() -> None:
+    """On PySpark 3.5, lets the tests run, and gives them `DataFrame.toArrow`, `createDataFrame` of
+    Arrow tables and `getCondition` of errors.
+
+    The package itself doesn't use them where PySpark lacks them
+    (tests/structure/test_older_pyspark.py).
+    """
+    if VERSION >= (4, 0):
+        return
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltaplane.spark.jvm import internals, spark_versions
+    from deltaplane.spark.jvm.older_pyspark import arrow_table, frame_of_arrow
+
+    # 3.5 is refused until all tests of tests/spark pass on it; for these it is tried.
+    tried = ("3.5", *spark_versions.SUPPORTED)
+    spark_versions.SUPPORTED = internals.SUPPORTED = internals.STREAMS_SUPPORTED = tried
+
+    theirs = SparkSession.createDataFrame
+
+    def created(spark: SparkSession, data: Any, *args: Any, **kwargs: Any) -> DataFrame:
+        return frame_of_arrow(spark, data) if isinstance(data, pa.Table) else theirs(spark, data, *args, **kwargs)
+
+    DataFrame.toArrow = arrow_table
+    SparkSession.createDataFrame = created
+    PySparkException.getCondition = lambda error: error.getErrorClass()
