@@ -137,7 +137,9 @@ pub fn each_key(columns: &[(KeyClass, &ArrayRef)], mut take: impl FnMut(usize, u
     let mut parts = vec![Vec::with_capacity(columns.len()); rows];
     for (class, array) in columns {
         each_hash(*class, array, |row, hash| {
-            parts.get_mut(row).map(|of_row| of_row.push(hash));
+            if let Some(of_row) = parts.get_mut(row) {
+                of_row.push(hash);
+            }
             Ok(())
         })?;
     }

@@ -11,7 +11,7 @@ use super::merge::merge_segments;
 use super::reader::Segment;
 use super::writer::{SegmentFiles, write_segment};
 use crate::entries::EntrySorter;
-use crate::keys::KeyClass;
+use crate::keys::{KeyClass, KeyColumn};
 use crate::manifest::{DIR, Manifest, SegmentInfo, newest, publish, recent, refresh_copy, unneeded};
 
 fn store(dir: &tempfile::TempDir) -> Store {
