@@ -50,6 +50,27 @@ def double_quoted(sql: str) -> list[tuple[int, int]]:
     return [m.span() for m in _LITERAL.finditer(without_comments(sql)) if m.lastgroup == "double"]
 
 
+def with_joined_texts(sql: str) -> str:
+    """The text for a Spark that reads a doubled quote within a string as the end of one string and
+    the beginning of the next, which follow each other as one: without these quotes.
+
+    Raises:
+        WrongText: a comment, a string or a name without an end.
+
+    >>> with_joined_texts("a = 'it''s' AND b = ''")
+    "a = 'its' AND b = ''"
+    """
+    made, copied = "", 0
+    for match in _LITERAL.finditer(without_comments(sql)):
+        if match.lastgroup in ("single", "double"):
+            start, end = match.start() + 1, match.end() - 1
+            parts = re.split(r"(\\.)", sql[start:end], flags=re.DOTALL)
+            quotes = sql[match.start()] * 2
+            made += sql[copied:start] + "".join(p if p.startswith("\\") else p.replace(quotes, "") for p in parts)
+            copied = end
+    return made + sql[copied:]
+
+
 def without_comments(sql: str) -> str:
     """The text with each comment replaced by blanks, so that positions stay the same.
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr.quoting import with_backticks
-from deltaplane.expr.strings import WrongText
+from deltaplane.expr.strings import WrongText, with_joined_texts
 from deltaplane.io.session_options import carried_everywhere
 from deltaplane.spark.errors.condition_of import condition_of
 from deltaplane.spark.jvm.internals import delta_jar, is_connect, let_go_of_catalog
-from deltaplane.spark.jvm.spark_versions import has_sources
+from deltaplane.spark.jvm.spark_versions import ends_texts_at_quotes, has_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +31,17 @@ _DOUBLE_QUOTES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifi
 
 
 def session_text(spark: SparkSession, text: str) -> str:
-    """An expression or statement with its double-quoted names in backticks, for sessions that parse
-    double-quoted texts as names."""
-    if '"' not in text or any(spark.conf.get(key) != "true" for key in _DOUBLE_QUOTES):
-        return text
+    """An expression or statement in which a quote has one meaning for Spark and for deltaplane.
+
+    Double-quoted names are in backticks, for sessions that parse double-quoted texts as names. Texts
+    have no doubled quotes for a Spark that ends a text at each quote.
+    """
     try:
+        if "''" in text or '""' in text:
+            joined = with_joined_texts(text)
+            text = joined if joined != text and ends_texts_at_quotes(spark.version) else text
+        if '"' not in text or any(spark.conf.get(key) != "true" for key in _DOUBLE_QUOTES):
+            return text
         return with_backticks(text)
     except WrongText:
         # Invalid text is returned unchanged, so that Spark reports the error.

@@ -44,9 +44,11 @@ def clear(spark: SparkSession, expression: Any, columns: Columns, *, is_conditio
     Raises:
         InvalidArgumentError: an ambiguous double-quoted text; the message shows both spellings.
     """
-    if not isinstance(expression, str) or '"' not in expression:
+    if not isinstance(expression, str):
         return expression
     text = session_text(spark, expression)
+    if '"' not in expression:
+        return text
     try:
         tree = parse(text)
     except DeltaError:

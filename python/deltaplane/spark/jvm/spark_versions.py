@@ -14,6 +14,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 
 __all__ = [
     "SUPPORTED",
+    "ends_texts_at_quotes",
     "for_version",
     "frame_class",
     "generation",
@@ -65,6 +66,16 @@ def generation(version: str) -> str:
     ('spark3', 'spark4')
     """
     return "spark3" if _release(version) < (4, 0) else "spark4"
+
+
+def ends_texts_at_quotes(version: str) -> bool:
+    """Whether `'it''s'` is the texts `it` and `s` one after the other, without a quote between, as it
+    is before Spark 4.1.
+
+    >>> ends_texts_at_quotes("4.0.5"), ends_texts_at_quotes("4.1.0")
+    (True, False)
+    """
+    return _release(version) < (4, 1)
 
 
 def has_sources() -> bool:

@@ -17,6 +17,7 @@ from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
 from deltaplane.io.tracing import traced
 from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
+from deltaplane.spark.datasource.session import session_text
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.jobs import judged, run_tasks
 from deltaplane.spark.execution.recache import recache
@@ -196,6 +197,8 @@ def write(
     location = absolute_location(path)
     check_in_transaction(df.sparkSession, location)
     store_options = split_options(options)[0]
+    if replace_where is not None:
+        replace_where = session_text(df.sparkSession, replace_where)
     # As in delta-spark, a table made by a query takes over the query's CHAR and VARCHAR columns.
     fills = operation is not None and bool(operation.request.get("definition", {}).get("fills"))
     schema = _native.TableSchema(delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills))
