@@ -5,8 +5,11 @@ smaller and without paths of this machine. `make wheel` runs it; docs/adr/0069-w
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,12 +34,22 @@ def flags(source: Path) -> str:
     return " ".join(
         [
             "-Clink-arg=-Wl,--icf=all",
-            "-Cllvm-args=-inline-threshold=75",
-            "-Cllvm-args=-inlinehint-threshold=150",
+            "-Cllvm-args=-inline-threshold=50",
+            "-Cllvm-args=-inlinehint-threshold=100",
             # Of several prefixes that match, rustc takes the last.
             *(f"--remap-path-prefix={path}={name}" for path, name in renamed.items()),
         ]
     )
+
+
+def unused_exports(source: Path) -> list[str]:
+    """The functions that crc-fast, of which object_store computes a checksum, exports for programs
+    in C. An exported function stays in the module with its tables, some 0.4 MB."""
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    listed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout
+    [crate] = [package for package in json.loads(listed)["packages"] if package["name"] == "crc-fast"]
+    text = Path(crate["manifest_path"]).with_name("src").joinpath("ffi.rs").read_text()
+    return re.findall(r"#\[no_mangle\]\s+pub (?:unsafe )?extern \"C\" fn (\w+)", text)
 
 
 def compile_wheel(source: Path, target: Path, jobs: int | None, profile: str, tag: str | None) -> Path:
@@ -47,6 +60,10 @@ def compile_wheel(source: Path, target: Path, jobs: int | None, profile: str, ta
     command = [TOOLS / "maturin", "build", "--profile", profile, "--strip", "--locked", "--out", out]
     command += ["--jobs", str(jobs)] if jobs else []
     command += ["--compatibility", tag] if tag else []
+    hidden = target / "unused-exports.map"
+    hidden.parent.mkdir(parents=True, exist_ok=True)
+    hidden.write_text(f"{{ local: {' '.join(f'{name};' for name in unused_exports(source))} }};\n")
+    command += ["--", f"-Clink-arg=-Wl,--version-script={hidden}"]
     run(
         command,
         source,
