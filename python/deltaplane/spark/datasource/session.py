@@ -33,8 +33,8 @@ _DOUBLE_QUOTES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifi
 def session_text(spark: SparkSession, text: str) -> str:
     """An expression or statement in which a quote has one meaning for Spark and for deltaplane.
 
-    Double-quoted names are in backticks, for sessions that parse double-quoted texts as names. Texts
-    have no doubled quotes for a Spark that ends a text at each quote.
+    Double-quoted names are in backticks, for sessions that parse double-quoted texts as names.
+    Texts have no doubled quotes for a Spark that ends a text at each quote.
     """
     try:
         if "''" in text or '""' in text:

@@ -69,8 +69,8 @@ def generation(version: str) -> str:
 
 
 def ends_texts_at_quotes(version: str) -> bool:
-    """Whether `'it''s'` is the texts `it` and `s` one after the other, without a quote between, as it
-    is before Spark 4.1.
+    """Whether `'it''s'` is the texts `it` and `s` one after the other, without a quote between, as
+    it is before Spark 4.1.
 
     >>> ends_texts_at_quotes("4.0.5"), ends_texts_at_quotes("4.1.0")
     (True, False)
