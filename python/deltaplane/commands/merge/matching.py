@@ -15,6 +15,7 @@ from deltaplane.commands.merge import sql
 from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
 from deltaplane.expr.row_filter import understands
+from deltaplane.expr.types import quoted
 from deltaplane.io.index_properties import has_indexes, indexed_together
 
 if TYPE_CHECKING:
@@ -61,10 +62,11 @@ def key_members(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine
     if len(keys) > 1:
         counts = engine.counts(sql.count_keys(keys))
         key = keys[counts.index(max(counts))]
-    together = [key]
+    named = {"k": key}
     if not key.null_safe and _has_index_of_several(snapshot):
-        together += [other for other in keys if other is not key and not other.null_safe]
-    return key.column[0], engine.reader(sql.key_values(together)), key.null_safe
+        others = [other for other in keys if other is not key and not other.null_safe]
+        named = {quoted(one.column[0]): one for one in (key, *others)}
+    return key.column[0], engine.reader(sql.key_values(named)), key.null_safe
 
 
 def _has_index_of_several(snapshot: _native.Snapshot) -> bool:

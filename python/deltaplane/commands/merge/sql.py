@@ -7,10 +7,9 @@ source's row `sid` and the number of the clause `act`, and `patched` the numbers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from deltaplane.commands.merge.plan import BoundClause, Key, MergePlan
-from deltaplane.expr.types import quoted
 
 __all__ = ["CREATE_MATCHED", "MergeSql", "count_keys", "key_bounds", "key_values", "keys_up_to"]
 
@@ -19,9 +18,9 @@ CREATE_MATCHED = "CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMA
 _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
 
 
-def key_values(keys: Sequence[Key]) -> str:
-    """The keys' values of each row of the source, with the names of the table's columns."""
-    values = ", ".join(f"{key.source} AS {quoted(key.column[0])}" for key in keys)
+def key_values(keys: Mapping[str, Key]) -> str:
+    """The keys' values of each row of the source, as columns with these quoted names."""
+    values = ", ".join(f"{key.source} AS {name}" for name, key in keys.items())
     return f"SELECT {values} FROM source s"
 
 
