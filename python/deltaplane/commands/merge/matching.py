@@ -65,7 +65,7 @@ def key_members(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine
     named = {"k": key}
     if not key.null_safe and _has_index_of_several(snapshot):
         others = [other for other in keys if other is not key and not other.null_safe]
-        named = {quoted(one.column[0]): one for one in (key, *others)}
+        named = {quoted(item.column[0]): item for item in (key, *others)}
     return key.column[0], engine.reader(sql.key_values(named)), key.null_safe
 
 
