@@ -183,10 +183,11 @@ def _opened(
     """A table's name in metrics, and a function that opens its newest version."""
     from deltaplane.table.delta_table import DeltaTable
 
+    options: StorageOptions | None
     if isinstance(table, DeltaTable):
         location, options = table.location, table.storage_options
     else:
-        location, options = os.fspath(table), storage_options  # type: ignore[assignment]
+        location, options = os.fspath(table), storage_options
     return table_name(location), lambda: DeltaTable(location, storage_options=options)
 
 

@@ -318,7 +318,9 @@ deltaplane.write_deltalake({location!r}, pa.table({{"x": [2]}}), mode="append", 
     commit = named(telemetry.finished(), "commit")
     assert (attributes(commit)["deltaplane.commit.attempts"], attributes(commit)["deltaplane.commit.version"]) == (2, 2)
     assert [event.name for event in commit.events] == ["deltaplane.commit.lost_race"]
-    assert commit.start_time <= commit.events[0].timestamp <= commit.end_time  # type: ignore[operator]
+    assert commit.start_time is not None
+    assert commit.end_time is not None
+    assert commit.start_time <= commit.events[0].timestamp <= commit.end_time
 
 
 def test_durations_are_histograms(telemetry: Telemetry, tmp_table: Callable[[], str], moto_server: S3Server) -> None:

@@ -64,9 +64,7 @@ def with_joined_texts(sql: str) -> str:
     for match in _LITERAL.finditer(without_comments(sql)):
         if match.lastgroup in ("single", "double"):
             start, end = match.start() + 1, match.end() - 1
-            parts = re.split(r"(\\.)", sql[start:end], flags=re.DOTALL)
-            quotes = sql[match.start()] * 2
-            made += sql[copied:start] + "".join(p if p.startswith("\\") else p.replace(quotes, "") for p in parts)
+            made += sql[copied:start] + _with_pairs_as(sql[start:end], sql[match.start()], "")
             copied = end
     return made + sql[copied:]
 
@@ -115,10 +113,14 @@ def unclosed(sql: str, place: int) -> WrongText:
 def unescape(body: str, quote: str) -> str:
     if "\\" not in body and quote not in body:
         return body
-    # A doubled quote is one quote; an escaped one must not count as half of a pair.
+    return _ESCAPED.sub(_character, _with_pairs_as(body, quote, quote))
+
+
+def _with_pairs_as(body: str, quote: str, new: str) -> str:
+    """A string's content with each doubled quote replaced; an escaped quote isn't half of a
+    pair."""
     parts = re.split(r"(\\.)", body, flags=re.DOTALL)
-    joined = "".join(p if p.startswith("\\") else p.replace(quote * 2, quote) for p in parts)
-    return _ESCAPED.sub(_character, joined)
+    return "".join(p if p.startswith("\\") else p.replace(quote * 2, new) for p in parts)
 
 
 def _character(match: re.Match[str]) -> str:

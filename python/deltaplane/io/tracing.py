@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 __all__ = ["Observer", "observe", "observer", "operation_of", "phase_of", "place", "stream_of", "traced"]
 
@@ -79,7 +79,7 @@ def traced(name: str, argument: int | None = 0) -> Callable[[F], F]:
             with _observer.operation(name, table):
                 return function(*args, **kwargs)
 
-        return call  # type: ignore[return-value]
+        return cast("F", call)
 
     return decorate
 

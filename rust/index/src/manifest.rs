@@ -40,8 +40,8 @@ pub struct SegmentInfo {
 impl SegmentInfo {
     /// Whether it is of the columns with these names in files, whatever their types were.
     pub fn is_of(&self, columns: &[KeyColumn]) -> bool {
-        let names = |columns: &[KeyColumn]| columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
-        names(&self.columns) == names(columns)
+        let names = self.columns.iter().map(|c| &c.name);
+        names.eq(columns.iter().map(|c| &c.name))
     }
 }
 
