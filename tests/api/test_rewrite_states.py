@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, _native, write_deltalake
+from deltaplane.commands.hidden_columns import FILE, ROW
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 
@@ -21,7 +22,7 @@ def begin(table: Path) -> _native.Rewrite:
 
 def first_row(table: Path) -> pa.Table:
     (file,) = table.glob("*.parquet")
-    return pa.table({"_file": [file.name], "_row": pa.array([0], pa.int64())})
+    return pa.table({FILE: [file.name], ROW: pa.array([0], pa.int64())})
 
 
 @pytest.fixture

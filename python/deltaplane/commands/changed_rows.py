@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from deltaplane.commands.hidden_columns import ROW_COMMIT_VERSION
 from deltaplane.commands.row_rules import BatchRules, RowRules
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class ChangedRows:
         # Generated columns are computed again from their sources; a changed row gets this commit's
         # version.
         generated = {rule.column for rule in spec.row_rules.generated}
-        self._anew = (generated - set(assigned)) | {"_row_commit_version"}
+        self._anew = (generated - set(assigned)) | {ROW_COMMIT_VERSION}
         self._rules: BatchRules | None = None
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:

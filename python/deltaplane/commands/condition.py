@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaplane import _native, expr
+from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.commands.rewriting import Operation
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
@@ -21,10 +22,7 @@ from deltaplane.io.arrow import Scan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PLACE", "PredicateSelection", "RowSelection", "condition_on", "met_by_all"]
-
-# The columns with a row's position.
-PLACE = ("_file", "_row")
+__all__ = ["PredicateSelection", "RowSelection", "condition_on", "met_by_all"]
 
 
 @dataclass

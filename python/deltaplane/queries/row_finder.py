@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
-from deltaplane.commands.condition import PLACE, RowSelection, met_by_all
+from deltaplane.commands.condition import RowSelection, met_by_all
 from deltaplane.commands.duckdb_engine import Memory, spilling
+from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.expr.duckdb_values import arrow_reader
 from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
@@ -74,7 +75,7 @@ class FoundRows(RowSelection):
         self.reads_others = may_read((catalog.opened[other.name] for other in others), table)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The positions of the rows, in batches of the columns `_file` and `_row`."""
+        """The positions of the rows, in batches of the columns `PLACE`."""
         import pyarrow as pa
 
         with bounded():

@@ -698,7 +698,9 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
         Metadata columns are read only if `columns` names them: `_file` (decoded path) and `_row`,
         the row's position in its file (P124); in tables with row tracking also `_row_id` and
-        `_row_commit_version` (P143).
+        `_row_commit_version` (P143). A table's own column of such a name takes precedence; the
+        names `__deltaplane_path`, `__deltaplane_position`, `__deltaplane_id` and
+        `__deltaplane_version` then show the metadata.
 
         `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are
         skipped; the remaining rows are filtered exactly.

@@ -47,7 +47,17 @@ mod tests {
     fn a_stream_is_read() {
         // WBITS 16 (bit 0), then a block: not the last, MNIBBLES 4, MLEN - 1 = 4, uncompressed; its
         // bytes from the next whole byte; then the last and empty block.
-        let stream = [0b0100_0000, 0b0000_0000, 0b0001_0000, b'h', b'e', b'l', b'l', b'o', 0b11];
+        let stream = [
+            0b0100_0000,
+            0b0000_0000,
+            0b0001_0000,
+            b'h',
+            b'e',
+            b'l',
+            b'l',
+            b'o',
+            0b11,
+        ];
         let mut text = String::new();
         Decompressor::new(&stream[..], 4096).read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
@@ -58,7 +68,11 @@ mod tests {
         let mut output = Vec::new();
         let mut writer = CompressorWriter::new(&mut output, 4096, 1, 22);
         let errors = [writer.write_all(b"x").unwrap_err(), writer.flush().unwrap_err()];
-        assert!(errors.iter().all(|e| e.kind() == ErrorKind::Unsupported && e.to_string().contains("ZSTD")));
+        assert!(
+            errors
+                .iter()
+                .all(|e| e.kind() == ErrorKind::Unsupported && e.to_string().contains("ZSTD"))
+        );
         drop(writer);
         assert!(output.is_empty());
     }

@@ -39,8 +39,8 @@ pub use optimize::{
 };
 pub use processors::processors;
 pub use read::{
-    DEFAULT_BATCH_ROWS, FILE, FileRead, Members, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowGroups, SelectedRows,
-    Vectors, is_outdated, read_file, row_groups, scan,
+    DEFAULT_BATCH_ROWS, FileRead, Members, ReadSpec, RowGroups, SelectedRows, Vectors, is_outdated, read_file,
+    row_groups, scan,
 };
 pub use rewrite::{SelectedFile, delete_rows, reapply_deletes};
 pub use stats::StatsConfig;

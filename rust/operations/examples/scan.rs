@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
-use deltaplane_data::{FILE, ROW};
 use deltaplane_log::{Committed, PlanColumns, RewriteRequest, Snapshot, WriteMode, WriteRequest};
 use deltaplane_operations::file_sets::file_reads;
 use deltaplane_operations::rewrite::Rewrite;
@@ -16,6 +15,7 @@ use deltaplane_operations::scan::{Scan, ScanRequest, bind_expr};
 use deltaplane_operations::write_job::{WriteJob, write_files};
 use deltaplane_protocol::arrow_types::from_arrow_schema;
 use deltaplane_protocol::expr::{Comparison, Expr};
+use deltaplane_protocol::hidden_columns::{FILE, ROW};
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
 use serde_json::json;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowGroups};
+use deltaplane_data::{FileRead, Members, ReadSpec, RowGroups};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, ScanReport, Snapshot};
 use deltaplane_protocol::arrow_types::with_declared_nullability;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::row_tracking;
+use deltaplane_protocol::hidden_columns::{self, ROW_COMMIT_VERSION, ROW_ID};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::state::TableState;
 use futures::future;
@@ -176,7 +177,8 @@ fn partition_columns_of(state: &TableState, named_by: &TableState) -> Vec<String
 /// Row ids are asked for only of tables that have them (P143).
 fn refuse_missing_ids(snapshot: &Snapshot, columns: Option<&[String]>) -> Result<()> {
     let wanted = columns.unwrap_or_default().iter().find(|name| {
-        [ROW_ID, ROW_COMMIT_VERSION].contains(&name.as_str()) && snapshot.schema().field_ignore_case(name).is_none()
+        let is_id = hidden_columns::reserved(name).is_some_and(|column| [ROW_ID, ROW_COMMIT_VERSION].contains(&column));
+        is_id && snapshot.schema().field_ignore_case(name).is_none()
     });
     match wanted {
         Some(name) if !row_tracking::is_on(snapshot.state().metadata()) => Err(Error::invalid_argument(format!(

@@ -10,6 +10,7 @@ use deltaplane_log::{Snapshot, WriteMode, WriteRequest};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::arrow_types::from_arrow_schema;
 use deltaplane_protocol::expr::{Comparison, Expr};
+use deltaplane_protocol::hidden_columns::{FILE, ROW};
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
@@ -94,8 +95,8 @@ impl Table {
     /// Deletes the first row of the file at this path, by a vector if the table allows it.
     pub(crate) fn delete_first_row_of(&self, path: &str) {
         let rows = RecordBatch::try_from_iter([
-            ("_file", Arc::new(StringArray::from(vec![path])) as ArrayRef),
-            ("_row", Arc::new(Int64Array::from(vec![0])) as ArrayRef),
+            (FILE, Arc::new(StringArray::from(vec![path])) as ArrayRef),
+            (ROW, Arc::new(Int64Array::from(vec![0])) as ArrayRef),
         ]);
         let request = serde_json::from_value(json!({"operation": "DELETE"})).unwrap();
         let rewrite = Rewrite::begin(&self.snapshot(), request).unwrap();

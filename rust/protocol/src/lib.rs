@@ -13,6 +13,7 @@ pub mod deletion_vectors;
 pub mod expr;
 pub mod features;
 pub mod files;
+pub mod hidden_columns;
 pub mod hint;
 pub mod layout;
 pub mod mapping;

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from api.rows.row_model import CONDITIONS, FEED, IDS, TABLES, UPDATES, VECTORS, Model, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltaplane.commands import hidden_columns
 from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaConcurrentModificationException,
@@ -213,9 +214,9 @@ def test_append_only_and_taken_names(tmp_path: Path) -> None:
     for change in (lambda: table.delete("x = 1"), lambda: table.update({"x": "1"})):
         with pytest.raises(InvalidArgumentError, match="append-only"):
             change()
-    write_deltalake(str(tmp_path / "taken"), pa.table({"_row": [1]}))
-    with pytest.raises(UnsupportedFeatureError, match="_row"):
-        DeltaTable(str(tmp_path / "taken")).delete("_row = 1")
+    write_deltalake(str(tmp_path / "taken"), pa.table({hidden_columns.ROW: [1]}))
+    with pytest.raises(UnsupportedFeatureError, match=f"`{hidden_columns.ROW}`.*rename the column"):
+        DeltaTable(str(tmp_path / "taken")).delete(f"{hidden_columns.ROW} = 1")
 
 
 def test_an_application_does_it_once(tmp_path: Path) -> None:

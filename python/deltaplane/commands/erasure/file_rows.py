@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from deltaplane.commands.erasure.search_terms import SearchTerms
+from deltaplane.commands.hidden_columns import FILE
 from deltaplane.exceptions import CorruptFileError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Columns:
             from deltaplane.expr.row_filter import scan_filter
             from deltaplane.io.arrow import Scan
 
-            rows = scan_filter(snapshot, terms.where).rows(["_file"], snapshot.scan, snapshot.location)
+            rows = scan_filter(snapshot, terms.where).rows([FILE], snapshot.scan, snapshot.location)
             counts: dict[str, int] = {}
             for batch in Scan(rows).batches():
                 for path in batch.column(0).to_pylist():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.commands.changed_rows import ChangedRows, rules_of_whole_rows
-from deltaplane.commands.condition import PLACE
+from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.commands.rewriting import PATCHED_BYTES
 from deltaplane.commands.row_rules import BatchRules, RowRules
 from deltaplane.exceptions import InvalidArgumentError

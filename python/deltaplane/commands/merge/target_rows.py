@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from deltaplane.commands.condition import PLACE
+from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:

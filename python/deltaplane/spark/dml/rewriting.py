@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
+from deltaplane.commands import hidden_columns
 from deltaplane.commands.merge.assignments import AssignedColumns, Node
 from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
@@ -59,8 +60,6 @@ Expression: TypeAlias = "str | Column"
 
 # The column with the number of the clause that changes a row.
 ACT = "__deltaplane_act"
-# The hidden column from which the core takes a row's id.
-_ID = "_row_id"
 _BROKEN = "__deltaplane_broken"
 # The conditions of an aggregate function and of an unfit subquery outside of MERGE's conditions.
 _BY_DEFAULT = "UNSUPPORTED_EXPR_FOR_OPERATOR"
@@ -354,7 +353,9 @@ class Work:
         from the new values; `beside` are further columns."""
         generated = self._generated - assigned.columns
         fields = [f for f in self.schema.fields if f.name not in generated] + list(beside or ())
-        return self._stored(new, StructType([*fields, *(f for f in new.schema.fields if f.name == _ID)]))
+        return self._stored(
+            new, StructType([*fields, *(f for f in new.schema.fields if f.name == hidden_columns.ROW_ID)])
+        )
 
     def check(self, rows: DataFrame) -> None:
         """Has Spark analyse and optimise rows that may never be written: a constant that its column
@@ -372,7 +373,7 @@ class Work:
         first = [(uri, base) for uri, _, _, base, _ in self._located]
         files = self._target.spark.createDataFrame(first, f"{FILE}_of string, base long")
         joined = rows.join(F.broadcast(files), F.col(FILE) == F.col(f"{FILE}_of"))
-        return joined.withColumn(_ID, F.coalesce(F.col(ROW_ID), F.col("base") + F.col(ROW)))
+        return joined.withColumn(hidden_columns.ROW_ID, F.coalesce(F.col(ROW_ID), F.col("base") + F.col(ROW)))
 
     def inserted(
         self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column], *, lacks: bool = True
@@ -411,7 +412,7 @@ class Work:
         """
         if not frames:
             return 0
-        checked = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
+        checked = [ruled(frame, self._spec, self._target.location, [hidden_columns.ROW_ID]) for frame in frames]
         nothing = F.lit(None).cast("string")
         judged = [
             frame.withColumn(

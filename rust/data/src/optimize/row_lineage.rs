@@ -10,10 +10,11 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, UInt64Type};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::hidden_columns::{FILE, ROW};
 use deltaplane_store::Store;
 use uuid::Uuid;
 
-use crate::read::{FILE, FileRead, ROW, ReadSpec};
+use crate::read::{FileRead, ReadSpec};
 
 /// A place is the file's number in the group followed by the row's position in this many bits.
 const POSITION_BITS: u32 = 40;

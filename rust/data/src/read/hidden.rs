@@ -1,43 +1,41 @@
-//! The hidden columns that a scan can return besides the table's: a row's file, its position there,
-//! its id and the version that last wrote it (P143). Names their sources; `plan` finds stored ones,
-//! `decode` makes arrays.
+//! The hidden columns that a scan can return besides the table's: their fields and sources. `plan`
+//! finds stored ones, `decode` makes arrays.
 
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::hidden_columns::{self, FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 
 use super::{FileRead, ReadSpec};
 use crate::types::row_schema;
 
-/// The decoded path of the row's file.
-pub const FILE: &str = "_file";
-/// The row's position in its file, 0 for the first, whether earlier rows are deleted or not.
-pub const ROW: &str = "_row";
-/// The row's id.
-pub const ROW_ID: &str = "_row_id";
-/// The version that last wrote the row.
-pub const ROW_COMMIT_VERSION: &str = "_row_commit_version";
-
-static FIELDS: LazyLock<[Field; 4]> = LazyLock::new(|| {
-    [
-        Field::new(FILE, Primitive::String, true),
-        Field::new(ROW, Primitive::Long, true),
-        Field::new(ROW_ID, Primitive::Long, true),
-        Field::new(ROW_COMMIT_VERSION, Primitive::Long, true),
-    ]
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let field = |column: &str, name: &str| {
+        let kind = if column == FILE {
+            Primitive::String
+        } else {
+            Primitive::Long
+        };
+        Field::new(name, kind, true)
+    };
+    let names = hidden_columns::NAMES.into_iter();
+    names
+        .flat_map(|(reserved, short)| [field(reserved, reserved), field(reserved, short)])
+        .collect()
 });
 
 /// The schema of these columns; with `encoded` the files' paths are a dictionary with one entry per
 /// batch.
 pub(super) fn schema<'a>(fields: impl IntoIterator<Item = &'a Field>, table: &StructType, encoded: bool) -> SchemaRef {
     let plain = row_schema(fields);
-    if !encoded || table.field_ignore_case(FILE).is_some() {
+    if !encoded {
         return plain;
     }
-    let fields = plain.fields().iter().map(|f| match f.name() == FILE {
+    let is_file = |name: &str| hidden_columns::reserved(name) == Some(FILE) && table.field_ignore_case(name).is_none();
+    let fields = plain.fields().iter().map(|f| match is_file(f.name()) {
         true => Arc::new(f.as_ref().clone().with_data_type(encoded_type())),
         false => f.clone(),
     });
@@ -69,7 +67,10 @@ pub(super) fn source<'a>(name: &str, spec: &'a ReadSpec, file: &FileRead) -> Res
             "the log gives a data file no {what}, which it must have in a table with row tracking (P140): the file was added by a faulty program"
         ))
     };
-    Ok(Some(match name {
+    let Some(column) = hidden_columns::reserved(name) else {
+        return Ok(None);
+    };
+    Ok(Some(match column {
         FILE => {
             let path: ArrayRef = Arc::new(StringArray::from(vec![file.path.clone()]));
             let path = match spec.encoded_files {

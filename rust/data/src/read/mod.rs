@@ -38,7 +38,6 @@ use parquet::file::metadata::ParquetMetaData;
 pub(crate) use bloom::{filter_of, filter_range};
 pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
 pub(crate) use footer_stats::column_stats;
-pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use members::Members;
 pub use outdated::is_outdated;
 pub use row_groups::RowGroups;
@@ -133,8 +132,8 @@ impl FileRead {
 pub struct ReadSpec {
     /// The table's whole schema.
     pub schema: Arc<StructType>,
-    /// Top-level columns in output order, matched ignoring case; `None` means all. Hidden columns:
-    /// `_file`, `_row`, `_row_id` and `_row_commit_version`.
+    /// Top-level columns in output order, matched ignoring case; `None` means all. Hidden
+    /// columns have the names of `hidden_columns`.
     pub columns: Option<Vec<String>>,
     /// The table's partition columns.
     pub partition_columns: Vec<String>,

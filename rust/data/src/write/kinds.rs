@@ -12,13 +12,13 @@ use deltaplane_protocol::actions::{Add, AddCdcFile};
 use deltaplane_protocol::changes::CHANGE_TYPE;
 use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::features::row_tracking::ICEBERG_IDS;
+use deltaplane_protocol::hidden_columns::{ROW_COMMIT_VERSION, ROW_ID};
 use deltaplane_protocol::mapping;
 use deltaplane_protocol::paths::CHANGE_DIR;
 use deltaplane_protocol::schema::{DataType as TableType, Field, Primitive, StructType};
 use deltaplane_protocol::stats_columns::StatsColumns;
 
 use super::WriteSpec;
-use crate::read::{ROW_COMMIT_VERSION, ROW_ID};
 use crate::stats::StatsConfig;
 
 /// The purpose of files.

@@ -14,6 +14,7 @@ use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
     self, FileForm, RowRules, StoredIds, change_data_feed, deletion_vectors, row_tracking,
 };
+use deltaplane_protocol::hidden_columns::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::Store;
@@ -29,9 +30,9 @@ use crate::write::request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Columns that identify a row's position.
-const PLACE: [&str; 2] = ["_file", "_row"];
+const PLACE: [&str; 2] = [FILE, ROW];
 /// Columns that preserve row ids and versions in rewritten files.
-const IDS: [&str; 2] = ["_row_id", "_row_commit_version"];
+const IDS: [&str; 2] = [ROW_ID, ROW_COMMIT_VERSION];
 
 /// Arguments of a command.
 #[derive(Debug, Clone, Deserialize)]

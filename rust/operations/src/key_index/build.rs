@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
-use deltaplane_data::{FILE, FileRead};
+use deltaplane_data::FileRead;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_index::{
     DIR, EntrySorter, MOST_FILES, Manifest, Segment, SegmentFiles, SegmentInfo, each_key, newest, publish,
@@ -15,6 +15,7 @@ use deltaplane_index::{
 };
 use deltaplane_log::{PlanColumns, Snapshot, new_id, now_ms};
 use deltaplane_protocol::files::rows::FileRows;
+use deltaplane_protocol::hidden_columns::FILE;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tracing::warn;

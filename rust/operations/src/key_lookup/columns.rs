@@ -1,9 +1,9 @@
 //! Which indexes of keys a table has: properties of the table, which other writers keep and needn't
 //! know. They have the columns' names in files, which survive renaming.
 
-use deltaplane_data::FILE;
 use deltaplane_error::{Error, Result};
 use deltaplane_index::{KeyClass, KeyColumn, SegmentInfo};
+use deltaplane_protocol::hidden_columns::FILE;
 use deltaplane_protocol::schema::{DataType, Field};
 use deltaplane_protocol::state::TableState;
 

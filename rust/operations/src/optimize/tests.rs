@@ -2,6 +2,7 @@
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
+use deltaplane_protocol::hidden_columns::FILE;
 use deltaplane_store::block_on;
 use futures::TryStreamExt;
 use serde_json::json;
@@ -87,7 +88,7 @@ fn rows_that_others_delete_meanwhile_are_deleted_in_the_new_files() {
 
 /// The path of the file of the newest append.
 fn newest_file_of(table: &Table) -> String {
-    let columns = Some(vec!["_file".to_owned(), "id".to_owned()]);
+    let columns = Some(vec![FILE.to_owned(), "id".to_owned()]);
     let scan = Scan::new(
         &table.snapshot(),
         ScanRequest {

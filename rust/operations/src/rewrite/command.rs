@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
-use deltaplane_data::{ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, SelectedFile};
+use deltaplane_data::{ReadSpec, SelectedFile};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Rewrite as Plan, Snapshot};
 use deltaplane_protocol::actions::{Add, Protocol};
 use deltaplane_protocol::deletion_vectors::num_records;
 use deltaplane_protocol::files::rows::FileRows;
+use deltaplane_protocol::hidden_columns::{ROW, ROW_COMMIT_VERSION, ROW_ID};
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, block_on};
 use futures::TryStreamExt;

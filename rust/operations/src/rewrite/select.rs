@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
-use deltaplane_data::{
-    FILE, FileRead, IdentityValues, Marked, Patcher, ROW, RowSink, SelectedFile, delete_rows, is_outdated,
-};
+use deltaplane_data::{FileRead, IdentityValues, Marked, Patcher, RowSink, SelectedFile, delete_rows, is_outdated};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Rewrite as Plan, RewriteRequest, Snapshot, new_id, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::files::rows::FileRows;
+use deltaplane_protocol::hidden_columns::{FILE, ROW};
 use deltaplane_protocol::paths;
 use deltaplane_store::block_on;
 use futures::{StreamExt, TryStreamExt, stream};

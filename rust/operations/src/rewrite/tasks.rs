@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
-use deltaplane_data::{
-    FileRead, IdentityValues, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, SelectedFile, delete_rows, scan,
-};
+use deltaplane_data::{FileRead, IdentityValues, ReadSpec, RowSink, SelectedFile, delete_rows, scan};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Rewrite, TableSchema, new_id, now_ms};
 use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::features::identity_columns;
+use deltaplane_protocol::hidden_columns::{ROW_COMMIT_VERSION, ROW_ID};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_store::{Store, block_on};
 use futures::{StreamExt, TryStreamExt, stream};

@@ -13,6 +13,7 @@ use arrow::datatypes::{Field, Schema};
 use deltaplane_error::Kind;
 use deltaplane_log::{Environment, PlanColumns, RewriteRequest, Snapshot, with_environment};
 use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::hidden_columns::{FILE, ROW};
 use deltaplane_store::block_on;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
@@ -49,8 +50,8 @@ fn begin(table: &Table, operation: &str) -> Rewrite {
 fn positions(file: &Add, rows: &[i64]) -> RecordBatch {
     let paths = rows.iter().map(|_| file.path.as_str());
     RecordBatch::try_from_iter([
-        ("_file", Arc::new(StringArray::from_iter_values(paths)) as ArrayRef),
-        ("_row", Arc::new(Int64Array::from(rows.to_vec())) as ArrayRef),
+        (FILE, Arc::new(StringArray::from_iter_values(paths)) as ArrayRef),
+        (ROW, Arc::new(Int64Array::from(rows.to_vec())) as ArrayRef),
     ])
     .unwrap()
 }
