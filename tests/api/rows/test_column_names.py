@@ -7,73 +7,52 @@ Users have such tables: connectors call the row of a sheet `_row` and its file `
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import deltaplane as dp
+from column_names import NAMES, PLAIN, TRACKED, everywhere, firsts, rows
 from deltaplane import DeltaTable, write_deltalake
-
-NAMES = (
-    # hidden columns by their short names, and what Spark calls them
-    *("_file", "_row", "_row_id", "_row_commit_version", "_metadata", "_FILE"),
-    # aliases within statements, and rows of DuckDB's tables
-    *("s", "t", "f", "r", "d", "k", "x", "act", "sid", "side", "n", "gone", "come", "level", "before", "met", "rowid"),
-    *("source", "target", "file_index", "file_row_number", "filename", "position", "unmatched", "rows"),
-    # fields of the log
-    *("path", "size", "stats", "add", "remove", "num_records", "value", "key", "partition"),
-)
-PLAIN = {"delta.enableChangeDataFeed": "true"}
-TRACKED = {**PLAIN, "delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
-
-
-def columns(name: str, values: dict[int, int]) -> pa.Table:
-    return pa.table({"id_": list(values), name: list(values.values())})
-
-
-def rows(path: str, name: str) -> dict[int, int]:
-    table = DeltaTable(path).to_pyarrow_table()
-    assert table.column_names == ["id_", name]
-    return dict(sorted(zip(table["id_"].to_pylist(), table[name].to_pylist(), strict=True)))
 
 
 @pytest.mark.parametrize("configuration", [PLAIN, TRACKED], ids=["plain", "tracked"])
-@pytest.mark.parametrize("name", NAMES)
-def test_commands_change_the_column_and_nothing_else(tmp_path: Path, name: str, configuration: dict[str, Any]) -> None:
-    path, quoted = str(tmp_path / "t"), f"`{name}`"
-    write_deltalake(path, columns(name, {i: 10 * i for i in range(6)}), configuration=configuration)
-    DeltaTable(path).update({name: f"{quoted} + 1"}, predicate=f"{quoted} = 20")
-    DeltaTable(path).delete(f"{quoted} = 30")
-    assert rows(path, name) == {0: 0, 1: 10, 2: 21, 4: 40, 5: 50}
+def test_commands_change_these_columns_and_nothing_else(tmp_path: Path, configuration: dict[str, str]) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, rows({i: 1000 * i for i in range(6)}), configuration=configuration)
+    DeltaTable(path).update({name: f"`{name}` + 100" for name in NAMES}, predicate=everywhere("# = 2000 + %"))
+    DeltaTable(path).delete(everywhere("# = 3000 + %"))
+    assert firsts(path) == {0: 0, 1: 1000, 2: 2100, 4: 4000, 5: 5000}
     (
         DeltaTable(path)
-        .merge(columns(name, {0: 100, 1: 101, 9: 990}), f"s.id_ = t.id_ AND s.{quoted} > t.{quoted}", "s", "t")
+        .merge(rows({0: 7000, 1: 8000, 9: 9000}), "s.id_ = t.id_ AND " + everywhere("s.# > t.#"), "s", "t")
         .when_matched_update_all()
         .when_not_matched_insert_all()
-        .when_not_matched_by_source_delete(f"t.{quoted} = 40")
+        .when_not_matched_by_source_delete(everywhere("t.# = 4000 + %"))
         .execute()
     )
-    assert rows(path, name) == {0: 100, 1: 101, 2: 21, 5: 50, 9: 990}
+    assert firsts(path) == {0: 7000, 1: 8000, 2: 2100, 5: 5000, 9: 9000}
     (
         DeltaTable(path)
-        .merge(columns(name, {7: 100}), f"src.{quoted} = dst.{quoted}", "src", "dst")
-        .when_matched_update({name: f"dst.{quoted} + src.id_"})
+        .merge(rows({300: 7000}), everywhere("src.# = dst.#"), "src", "dst")
+        .when_matched_update({name: f"dst.`{name}` + src.id_" for name in NAMES})
         .execute()
     )
     place = f"delta.`{path}`"
-    dp.sql(f"UPDATE {place} SET {quoted} = {quoted} + 1 WHERE id_ IN (SELECT id_ FROM {place} WHERE {quoted} = 990)")
-    write_deltalake(path, columns(name, {6: 50}), mode="overwrite", predicate=f"{quoted} = 50")
-    expected = {0: 107, 1: 101, 2: 21, 6: 50, 9: 991}
-    assert rows(path, name) == expected
-    DeltaTable(path).optimize.z_order([name])
-    assert rows(path, name) == expected
-    joined = dp.sql(f"SELECT a.{quoted} FROM {place} a JOIN {place} b ON a.{quoted} = b.{quoted} ORDER BY 1").to_arrow()
-    assert joined.column(0).to_pylist() == sorted(expected.values())
-    feed = DeltaTable(path).load_cdf(1).read_all().to_pylist()
-    inserted = {row[name] for row in feed if row["_change_type"] in ("insert", "update_postimage")}
-    assert inserted == {21, 100, 101, 990, 107, 991, 50}
-    assert {row[name] for row in feed if row["_change_type"] == "delete"} == {30, 40, 50}
+    values = ", ".join(f"`{name}` = `{name}` + 1" for name in NAMES)
+    dp.sql(f"UPDATE {place} SET {values} WHERE id_ IN (SELECT id_ FROM {place} WHERE {everywhere('# = 9000 + %')})")
+    write_deltalake(path, rows({6: 5000}), mode="overwrite", predicate=everywhere("# = 5000 + %"))
+    expected = {0: 7300, 1: 8000, 2: 2100, 6: 5000, 9: 9001}
+    assert firsts(path) == expected
+    DeltaTable(path).optimize.z_order(["_row", "path"])
+    assert firsts(path) == expected
+    joined = f"SELECT a.* FROM {place} a JOIN {place} b ON {everywhere('a.# = b.#')} ORDER BY a.id_"
+    assert dp.sql(joined).to_arrow().equals(rows(expected))
+    feed = DeltaTable(path).load_cdf(1).read_all()
+    for i, name in enumerate(NAMES):
+        changes = list(zip(feed["_change_type"].to_pylist(), feed[name].to_pylist(), strict=True))
+        assert {n - i for kind, n in changes if kind == "delete"} == {3000, 4000, 5000}
+        assert {n - i for kind, n in changes if kind == "update_postimage"} == {2100, 7000, 8000, 7300, 9001}
     if configuration == TRACKED:
         assert len(DeltaTable(path).scan(["__deltaplane_id"]).to_arrow()["__deltaplane_id"].unique()) == 5
 

@@ -371,9 +371,11 @@ class Work:
     def _with_ids(self, rows: DataFrame) -> DataFrame:
         """Adds the previous row ids to rows (P142)."""
         first = [(uri, base) for uri, _, _, base, _ in self._located]
-        files = self._target.spark.createDataFrame(first, f"{FILE}_of string, base long")
+        files = self._target.spark.createDataFrame(first, f"{FILE}_of string, {ROW_ID}_of_first long")
         joined = rows.join(F.broadcast(files), F.col(FILE) == F.col(f"{FILE}_of"))
-        return joined.withColumn(hidden_columns.ROW_ID, F.coalesce(F.col(ROW_ID), F.col("base") + F.col(ROW)))
+        return joined.withColumn(
+            hidden_columns.ROW_ID, F.coalesce(F.col(ROW_ID), F.col(f"{ROW_ID}_of_first") + F.col(ROW))
+        )
 
     def inserted(
         self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column], *, lacks: bool = True
