@@ -17,6 +17,7 @@ use crate::store::record::{Head, TableRecord};
 use crate::store::staging::{finalize, find_by_location};
 use crate::store::tables::{exists, insert, load, uuid_of};
 use crate::store::value::params;
+use crate::store::volumes::check_table;
 use crate::store::{Store, now_ms};
 
 impl Store {
@@ -31,7 +32,7 @@ impl Store {
         let name = TableName::new(catalog, schema, &request.name)?;
         by.check(Access::Write, Some(catalog), Some(schema))?;
         request.check()?;
-        let by = by.name.clone();
+        let by = by.clone();
         self.write("", move |connection| {
             create(connection, &name, &request, &by)?;
             load(connection, &name, crate::api::Extensions::default(), None)
@@ -44,20 +45,20 @@ impl Store {
         let name = TableName::new(&info.catalog_name, &info.schema_name, &info.name)?;
         by.check(Access::Write, Some(&name.catalog), Some(&name.schema))?;
         let record = external_record(&name, info, &by.name)?;
-        let by_name = by.name.clone();
-        let target = name.clone();
+        let (principal, target) = (by.clone(), name.clone());
         self.write("", move |connection| {
             check_new(connection, &target)?;
             check_free(connection, &record.location)?;
+            check_table(connection, &record.location, &principal)?;
             insert(connection, &record, &external_head(&record))?;
-            audit(connection, &by_name, "CREATE TABLE", &target.to_string())
+            audit(connection, &principal.name, "CREATE TABLE", &target.to_string())
         })
         .await?;
         self.table_info(&name, by).await
     }
 }
 
-fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, by: &str) -> Result<()> {
+fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, by: &Principal) -> Result<()> {
     check_new(connection, name)?;
     let location = request.location.trim_end_matches('/').to_owned();
     let now = now_ms();
@@ -76,7 +77,7 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
         uniform: request.uniform.clone(),
         last_update_version: Some(0),
         last_update_ms: Some(request.last_commit_timestamp_ms),
-        owner: by.to_owned(),
+        owner: by.name.clone(),
         created_at: now,
         updated_at: now,
     };
@@ -90,7 +91,7 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
                     format!("there is no staging table at {}: create one first", record.location),
                 )
             })?;
-            if staging.principal != by {
+            if staging.principal != by.name {
                 return Err(CatalogError::new(
                     ErrorType::PermissionDenied,
                     "only the creator of a staging table may finalize it",
@@ -134,12 +135,13 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
                 ));
             }
             check_free(connection, &record.location)?;
+            check_table(connection, &record.location, by)?;
             record.uuid = uuid::Uuid::new_v4().to_string();
             external_head(&record)
         }
     };
     insert(connection, &record, &head)?;
-    audit(connection, by, "CREATE TABLE", &name.to_string())
+    audit(connection, &by.name, "CREATE TABLE", &name.to_string())
 }
 
 fn external_head(record: &TableRecord) -> Head {

@@ -15,6 +15,7 @@ mod staging;
 mod tables;
 mod updates;
 mod value;
+mod volumes;
 mod workers;
 
 use std::path::PathBuf;

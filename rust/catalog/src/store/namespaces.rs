@@ -10,6 +10,7 @@ use crate::names::check_name;
 use crate::store::access::{Access, Principal, audit};
 use crate::store::connection::Connection;
 use crate::store::value::{Row, params};
+use crate::store::volumes::has_volumes;
 use crate::store::{Store, from_json, now_ms, to_json};
 
 /// A part of a list.
@@ -125,7 +126,7 @@ impl Store {
         let (name, by) = (name.to_owned(), by.name.clone());
         self.write("", move |connection| {
             find_catalog(connection, &name)?.ok_or_else(|| no_catalog(&name))?;
-            if has_tables(connection, &name, None)? {
+            if has_tables(connection, &name, None)? || has_volumes(connection, &name, None)? {
                 return Err(not_empty("catalog", &name));
             }
             let schemas = connection.query("SELECT name FROM schemas WHERE catalog = $1", params![&name])?;
@@ -220,13 +221,13 @@ impl Store {
         .await
     }
 
-    /// Drops a schema without tables.
+    /// Drops a schema without tables and volumes.
     pub async fn drop_schema(&self, catalog: &str, name: &str, by: &Principal) -> Result<()> {
         by.check(Access::Manage, Some(catalog), Some(name))?;
         let (catalog, name, by) = (catalog.to_owned(), name.to_owned(), by.name.clone());
         self.write("", move |connection| {
             find_schema(connection, &catalog, &name)?.ok_or_else(|| no_schema(&catalog, &name))?;
-            if has_tables(connection, &catalog, Some(&name))? {
+            if has_tables(connection, &catalog, Some(&name))? || has_volumes(connection, &catalog, Some(&name))? {
                 return Err(not_empty("schema", &name));
             }
             connection.execute(
