@@ -73,9 +73,6 @@ class CatalogNames:
     def describe(self) -> str:
         """The catalog as messages name it, without credentials."""
 
-    def list(self, name: str | None = None) -> list[CatalogEntry]:
-        """The catalogs; the schemas of a catalog; the tables of a schema; a table itself."""
-
     def create(self, name: str, comment: str | None = None, storage_root: str | None = None) -> None:
         """Creates a catalog or a schema."""
 
@@ -127,6 +124,9 @@ class CatalogNames:
     def serve(self, address: str, tokens: bool) -> CatalogServer:
         """Serves a catalog in a database. Without `tokens` everybody has all rights, which only a
         loopback address permits."""
+
+    def list(self, name: str | None = None) -> list[CatalogEntry]:
+        """The catalogs; the schemas of a catalog; the tables of a schema; a table itself."""
 
 @final
 class CatalogServer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,9 @@ __all__ = ["files_place", "place_of", "scan_settings", "with_access"]
 
 
 def place_of(location: str, files: str) -> str:
-    """The location of a table's files: that in the caller's words, whose scheme Spark may have a
-    file system for (`s3a://` is `s3://` in a snapshot), or `files` for a name in a catalog."""
-    return files if is_name(location) else location
+    """The location of a table's files for Spark's file systems: that in the caller's words (`s3a://`
+    is `s3://` in a snapshot), or for a name in a catalog `files`, in Hadoop's notation."""
+    return re.sub(r"^s3://", "s3a://", files) if is_name(location) else location
 
 
 def files_place(location: str, options: Mapping[str, str] | None, place: str) -> tuple[str, dict[str, str] | None]:

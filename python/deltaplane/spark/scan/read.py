@@ -274,7 +274,8 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
         _internals.Jvm.of(spark)
         if is_name(location):
             with in_session(spark):
-                check_file_system(spark, _native.Snapshot.open(location, split_options(options)[0]).location)
+                snapshot = _native.Snapshot.open(location, split_options(options)[0])
+                check_file_system(spark, place_of(location, snapshot.location))
         else:
             check_file_system(spark, location)
     except _internals.NativeScanUnavailable:
