@@ -1,5 +1,5 @@
-"""Foreign clients of deltaplane's server: DuckDB's extension `unity_catalog`, Unity Catalog's Python
-client, its Java client, and Delta's kernel on the JVM, each in a process of its own."""
+"""Foreign clients of deltaplane's server: DuckDB's extension `unity_catalog`, Unity Catalog's
+Python client, its Java client, and Delta's kernel on the JVM, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_java_client_and_deltas_kernel(database: str, tmp_path: Path) -> Non
         }
         own = [[number, f"text {number}"] for number in (1, 2, 3)]
         theirs = [[number, "by the kernel"] for number in (100, 101, 200, 201, 2100)]
-        # What the kernel appends as the version after an older one, it rebases on published commits.
+        # A stale append is rebased on published commits only.
         assert made["kernel"] == {
             "version": 1,
             "rows": own,

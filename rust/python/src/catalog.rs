@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use deltaplane_boundary::boundary;
-use deltaplane_catalog::named::{CatalogEntry, Directory};
+use deltaplane_catalog::named::{CatalogEntry, Directory, VendedFields};
 use deltaplane_catalog::server::Server;
 use deltaplane_error::Result;
 use deltaplane_store::block_on;
@@ -31,7 +31,7 @@ impl CatalogNames {
     fn create(&self, name: &str, comment: Option<String>, storage_root: Option<String>) -> Result<()>;
     fn drop(&self, name: &str, force: bool) -> Result<()>;
     fn exists(&self, name: &str) -> Result<bool>;
-    fn credentials(&self, name: &str, place: &str) -> Result<Option<(Vec<(String, String)>, Option<i64>)>>;
+    fn credentials(&self, name: &str, place: &str) -> Result<Option<VendedFields>>;
     fn rename(&self, name: &str, new_name: &str) -> Result<()>;
     fn begin(&self, tables: Vec<String>, is_serializable: bool) -> Result<String>;
     fn commit(&self, id: &str) -> Result<Vec<(String, u64)>>;

@@ -19,8 +19,8 @@ __all__ = ["files_place", "place_of", "scan_settings", "with_access"]
 
 
 def place_of(location: str, files: str) -> str:
-    """The location of a table's files for Spark's file systems: that in the caller's words (`s3a://`
-    is `s3://` in a snapshot), or for a name in a catalog `files`, in Hadoop's notation."""
+    """The location of a table's files for Spark's file systems: that in the caller's words
+    (`s3a://` is `s3://` in a snapshot), or for a name in a catalog `files` in Hadoop's notation."""
     return re.sub(r"^s3://", "s3a://", files) if is_name(location) else location
 
 

@@ -101,7 +101,7 @@ def read_stream(
     table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
 
     def scan_options() -> dict[str, str]:
-        # For each batch: a stream outlives credentials that a catalog handed out for an earlier one.
+        # For each batch: a stream outlives the credentials that a catalog handed out before.
         return {**scan_settings(location, store_options, table.tail.snapshot.location), **spark_options}
 
     source = TableSource(spark, jvm, table, parsed, scan_options)

@@ -15,6 +15,7 @@ use crate::local::CredentialRules;
 use crate::named::connections::Connected;
 use crate::named::registering::register_external;
 use crate::named::settings::CatalogSettings;
+use crate::named::vended::VendedFields;
 use crate::named::{transactions, vended};
 use crate::names::{TableName, parse_schema};
 use crate::server::{Authentication, Server, ServerOptions};
@@ -35,7 +36,8 @@ pub struct CatalogEntry {
     pub table_type: Option<String>,
     /// `DELTA` or another format, for tables.
     pub format: Option<String>,
-    /// Where a table's or a volume's files are; for a catalog or schema where those of managed tables are.
+    /// Where a table's or a volume's files are; for a catalog or schema where those of managed
+    /// tables are.
     pub location: Option<String>,
     /// Its comment.
     pub comment: Option<String>,
@@ -320,12 +322,12 @@ impl Directory {
         block_on(register_external(&self.0, &TableName::parse(name)?, snapshot))
     }
 
-    /// The credentials that the catalog hands out now for a table whose files are at a place, by the
-    /// names of storage options, and their end in ms since 1970 (UTC); `None` if it hands out none.
+    /// The credentials that the catalog hands out now for a table whose files are at a place;
+    /// `None` if it hands out none.
     ///
     /// # Errors
     /// Those of the catalog.
-    pub fn credentials(&self, name: &str, place: &str) -> Result<Option<(Vec<(String, String)>, Option<i64>)>> {
+    pub fn credentials(&self, name: &str, place: &str) -> Result<Option<VendedFields>> {
         let fields = block_on(vended::fields(Arc::new(self.0.clone()), TableName::parse(name)?, place))?;
         Ok(fields.map(|fields| (fields.fields, fields.expires_ms)))
     }

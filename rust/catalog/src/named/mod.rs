@@ -32,7 +32,7 @@ pub use connections::Connected;
 pub use directory::{CatalogEntry, Directory};
 pub use registering::register_external;
 pub use settings::{CatalogSettings, TokenProvider, set_token_provider};
-pub use vended::VendedCredentials;
+pub use vended::{VendedCredentials, VendedFields};
 
 /// What a table's name begins with, where a location is expected.
 const SCHEME: &str = "uc://";

@@ -25,6 +25,9 @@ const FIELDS: [(&str, &str); 5] = [
     ("gcs.oauth-token", "token"),
 ];
 
+/// Credentials by the names of storage options, and their end in ms since 1970 (UTC).
+pub type VendedFields = (Vec<(String, String)>, Option<i64>);
+
 /// Whose credentials are asked for.
 #[derive(Clone)]
 pub(super) enum Owner {

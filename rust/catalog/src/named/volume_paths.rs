@@ -72,9 +72,12 @@ mod tests {
     #[test]
     fn a_path_has_a_volume_and_a_rest() {
         let parsed = |text: &str| parse(text).map(|path| path.map(|(name, rest)| (name.to_string(), rest)));
-        let of = |name: &str, rest: &str| Some((name.to_owned(), rest.to_owned()));
-        assert_eq!(parsed("dbfs:/Volumes/a/b/c").unwrap(), of("a.b.c", ""));
-        assert_eq!(parsed("dbfs:/Volumes/a/b/c/d/e.csv/").unwrap(), of("a.b.c", "d/e.csv"));
+        let path = |name: &str, rest: &str| Some((name.to_owned(), rest.to_owned()));
+        assert_eq!(parsed("dbfs:/Volumes/a/b/c").unwrap(), path("a.b.c", ""));
+        assert_eq!(
+            parsed("dbfs:/Volumes/a/b/c/d/e.csv/").unwrap(),
+            path("a.b.c", "d/e.csv")
+        );
         assert_eq!(parsed("/Volumes/a/b/c").unwrap(), None);
         for bad in [
             "dbfs:/FileStore/a",

@@ -11,13 +11,12 @@ use crate::managed_features::CATALOG_MANAGED;
 use crate::names::TableName;
 use crate::store::access::{Access, Principal, audit};
 use crate::store::connection::Connection;
+use crate::store::locations::{check_free, check_volumes};
 use crate::store::metadata::{check_contract, check_uniform, is_derived, is_iceberg};
 use crate::store::namespaces::{check_location, find_schema, no_schema};
 use crate::store::record::{Head, TableRecord};
 use crate::store::staging::{finalize, find_by_location};
 use crate::store::tables::{exists, insert, load, uuid_of};
-use crate::store::value::params;
-use crate::store::volumes::check_table;
 use crate::store::{Store, now_ms};
 
 impl Store {
@@ -49,7 +48,7 @@ impl Store {
         self.write("", move |connection| {
             check_new(connection, &target)?;
             check_free(connection, &record.location)?;
-            check_table(connection, &record.location, &principal)?;
+            check_volumes(connection, &record.location, &principal)?;
             insert(connection, &record, &external_head(&record))?;
             audit(connection, &principal.name, "CREATE TABLE", &target.to_string())
         })
@@ -135,7 +134,7 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
                 ));
             }
             check_free(connection, &record.location)?;
-            check_table(connection, &record.location, by)?;
+            check_volumes(connection, &record.location, by)?;
             record.uuid = uuid::Uuid::new_v4().to_string();
             external_head(&record)
         }
@@ -217,36 +216,4 @@ fn check_new(connection: &mut Connection, name: &TableName) -> Result<()> {
         Some(_) => Err(exists(name)),
         None => Ok(()),
     }
-}
-
-/// Refuses a location that equals another table's, or is above or below it: two owners of one file
-/// would destroy it.
-pub(crate) fn check_free(connection: &mut Connection, location: &str) -> Result<()> {
-    let mut above = location;
-    while let Some((parent, _)) = above.rsplit_once('/') {
-        above = parent;
-        if above.ends_with("//") || above.ends_with(':') || above.ends_with('/') {
-            break;
-        }
-        refuse_used(connection, location, above, above)?;
-    }
-    // '0' follows '/' in the order of bytes.
-    refuse_used(connection, location, location, location)?;
-    refuse_used(connection, location, &format!("{location}/"), &format!("{location}0"))
-}
-
-/// Refuses if a table's location is in a range; the range's end is excluded unless it is its start.
-fn refuse_used(connection: &mut Connection, location: &str, from: &str, to: &str) -> Result<()> {
-    let tables = "SELECT location FROM tables WHERE location >= $1 AND (location < $2 OR location = $1) LIMIT 1";
-    let staging =
-        "SELECT location FROM staging_tables WHERE location >= $1 AND (location < $2 OR location = $1) LIMIT 1";
-    for sql in [tables, staging] {
-        if let Some(mut row) = connection.first(sql, params![from, to])? {
-            return Err(CatalogError::invalid(format!(
-                "the location {location} overlaps with that of another table, {}",
-                row.text()?
-            )));
-        }
-    }
-    Ok(())
 }

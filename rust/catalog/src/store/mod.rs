@@ -5,6 +5,7 @@ mod access;
 mod commits;
 mod connection;
 mod creation;
+mod locations;
 mod metadata;
 mod migrations;
 mod namespaces;

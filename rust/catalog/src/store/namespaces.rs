@@ -10,7 +10,6 @@ use crate::names::check_name;
 use crate::store::access::{Access, Principal, audit};
 use crate::store::connection::Connection;
 use crate::store::value::{Row, params};
-use crate::store::volumes::has_volumes;
 use crate::store::{Store, from_json, now_ms, to_json};
 
 /// A part of a list.
@@ -365,6 +364,17 @@ fn has_tables(connection: &mut Connection, catalog: &str, schema: Option<&str>) 
             params![catalog, schema],
         ),
         None => connection.first("SELECT uuid FROM tables WHERE catalog = $1 LIMIT 1", params![catalog]),
+    };
+    Ok(row?.is_some())
+}
+
+fn has_volumes(connection: &mut Connection, catalog: &str, schema: Option<&str>) -> Result<bool> {
+    let row = match schema {
+        Some(schema) => connection.first(
+            "SELECT id FROM volumes WHERE catalog = $1 AND schema = $2 LIMIT 1",
+            params![catalog, schema],
+        ),
+        None => connection.first("SELECT id FROM volumes WHERE catalog = $1 LIMIT 1", params![catalog]),
     };
     Ok(row?.is_some())
 }

@@ -7,7 +7,7 @@ use crate::error::{CatalogError, ErrorType, Result};
 use crate::names::TableName;
 use crate::store::access::{Access, Principal, audit};
 use crate::store::connection::Connection;
-use crate::store::creation::check_free;
+use crate::store::locations::{check_free, overlapping_volumes};
 use crate::store::namespaces::{Page, check_location, cut, find_schema, no_schema, storage_root};
 use crate::store::value::{Row, params};
 use crate::store::{Store, now_ms};
@@ -96,11 +96,9 @@ impl Store {
                     (MANAGED, format!("{root}/__volumes/{id}"))
                 }
             };
-            let overlapping = overlapping(connection, &location)?;
-            if let Some(other) = overlapping.first() {
+            if let Some((other, _)) = overlapping_volumes(connection, &location)?.first() {
                 return Err(CatalogError::invalid(format!(
-                    "the location {location} overlaps with that of the volume {}",
-                    full_name(other)
+                    "the location {location} overlaps with that of the volume {other}"
                 )));
             }
             connection.execute(
@@ -187,45 +185,6 @@ fn check_roots(connection: &mut Connection, location: &str, default: Option<&str
     Ok(())
 }
 
-/// Refuses a new table that has a volume below its location, and one within a volume that this
-/// principal may not write to.
-pub(crate) fn check_table(connection: &mut Connection, location: &str, by: &Principal) -> Result<()> {
-    for volume in overlapping(connection, location)? {
-        if !is_below(location, &volume.storage_location.clone().unwrap_or_default()) {
-            return Err(CatalogError::invalid(format!(
-                "the location {location} has the volume {} in it",
-                full_name(&volume)
-            )));
-        }
-        by.check(Access::Write, Some(&volume.catalog_name), Some(&volume.schema_name))?;
-    }
-    Ok(())
-}
-
-/// The volumes at, above and below a location.
-fn overlapping(connection: &mut Connection, location: &str) -> Result<Vec<VolumeInfo>> {
-    // '0' follows '/' in the order of bytes.
-    let rows = connection.query(
-        select!(
-            "WHERE location = $1 OR (location >= $2 AND location < $3)
-             OR substr($1, 1, length(location) + 1) = location || '/'"
-        ),
-        params![location, format!("{location}/"), format!("{location}0")],
-    )?;
-    rows.into_iter().map(volume_of).collect()
-}
-
-pub(crate) fn has_volumes(connection: &mut Connection, catalog: &str, schema: Option<&str>) -> Result<bool> {
-    let row = match schema {
-        Some(schema) => connection.first(
-            "SELECT id FROM volumes WHERE catalog = $1 AND schema = $2 LIMIT 1",
-            params![catalog, schema],
-        ),
-        None => connection.first("SELECT id FROM volumes WHERE catalog = $1 LIMIT 1", params![catalog]),
-    };
-    Ok(row?.is_some())
-}
-
 fn find(connection: &mut Connection, name: &TableName) -> Result<Option<VolumeInfo>> {
     let row = connection.first(
         select!("WHERE catalog = $1 AND schema = $2 AND name = $3"),
@@ -249,10 +208,6 @@ fn volume_of(mut row: Row) -> Result<VolumeInfo> {
         created_at: Some(row.int()?),
         updated_at: Some(row.int()?),
     })
-}
-
-fn full_name(volume: &VolumeInfo) -> &str {
-    volume.full_name.as_deref().unwrap_or(&volume.name)
 }
 
 fn no_volume(name: &TableName) -> CatalogError {

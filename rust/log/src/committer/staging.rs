@@ -10,11 +10,12 @@ use crate::committer::Content;
 use crate::committer::managed::{self, Managed};
 
 /// Makes the folder, where a store has folders of its own: Delta's kernel writes staged commits
-/// only to a folder that whoever created the table has made.
+/// only to a folder that the creator of the table has made.
 pub(super) fn make_folder(managed: &Managed) {
-    let Some(folder) = managed.behind.local_path(&format!("{LOG_DIR}/{STAGED_DIR}")) else {
+    let Some(root) = managed.behind.local_path("") else {
         return;
     };
+    let folder = root.join(LOG_DIR).join(STAGED_DIR);
     if let Err(e) = std::fs::create_dir_all(&folder) {
         // Our own writers make it when they stage a commit.
         warn!("the folder {} can't be made: {e}", folder.display());
