@@ -91,12 +91,20 @@ $(STAMPS)/hadoop: tests/stores/hdfs_server.py | $(STAMPS)/venv
 	@mkdir -p $(@D) && touch $@
 
 # Spark's own access to S3, some 13 MB.
-$(STAMPS)/hadoop-aws: tests/stores/on_spark/hadoop_aws.py tests/stores/pinned/hadoop-aws.sha256 | $(STAMPS)/venv
-	$(BIN)/python tests/stores/on_spark/hadoop_aws.py
+$(STAMPS)/hadoop-aws: tests/stores/pinned/hadoop-aws.sha256 tests/pinned_jars.py | $(STAMPS)/venv
+	$(BIN)/python tests/pinned_jars.py $<
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: hadoop-aws
 hadoop-aws: $(STAMPS)/hadoop-aws ## the jars by which Spark reads and writes S3
+
+# Less than 1 MB; Delta's kernel is among the jars of delta-spark.
+$(STAMPS)/unity-client: tests/catalog/foreign/unity-client.sha256 tests/pinned_jars.py | $(STAMPS)/venv
+	$(BIN)/python tests/pinned_jars.py $<
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: unity-client
+unity-client: $(STAMPS)/unity-client ## Unity Catalog's Java client, which the catalog's server is tested with
 
 # Spark's classes as the JVMs of the tests map them: what each of some thirty spends on loading them is more than this takes.
 $(STAMPS)/classes: tests/class_archive.py tests/jvm.py | $(STAMPS)/develop
@@ -129,7 +137,7 @@ $(STAMPS)/site-packages: requirements/docs.lock | $(STAMPS)/venv
 site-packages: $(STAMPS)/site-packages ## what builds the documentation site
 
 .PHONY: servers
-servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS, an older delta-rs, and a checker of histories
+servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws $(STAMPS)/unity-client ## what tests of stores run against: versitygw (S3), Azurite, HDFS, an older delta-rs, a checker of histories, and jars
 
 # With -j: what is fetched comes while the core is compiled.
 .PHONY: setup

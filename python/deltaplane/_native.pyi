@@ -73,9 +73,6 @@ class CatalogNames:
     def describe(self) -> str:
         """The catalog as messages name it, without credentials."""
 
-    def list(self, name: str | None = None) -> list[CatalogEntry]:
-        """The catalogs; the schemas of a catalog; the tables of a schema; a table itself."""
-
     def create(self, name: str, comment: str | None = None, storage_root: str | None = None) -> None:
         """Creates a catalog or a schema."""
 
@@ -87,6 +84,19 @@ class CatalogNames:
 
     def rename(self, name: str, new_name: str) -> None:
         """Renames a table within its schema."""
+
+    def credentials(self, name: str, place: str) -> tuple[list[tuple[str, str]], int | None] | None:
+        """The credentials that the catalog hands out now for a table whose files are at a place, by
+        the names of storage options, and their end in ms since 1970 (UTC)."""
+
+    def volumes(self, name: str) -> list[CatalogEntry]:
+        """The volumes of a schema; a volume itself."""
+
+    def create_volume(self, name: str, location: str | None, comment: str | None) -> None:
+        """Creates a volume: an external one at a location, else a managed one."""
+
+    def drop_volume(self, name: str) -> None:
+        """Drops a volume; its files stay."""
 
     def begin(self, tables: Sequence[str], is_serializable: bool) -> str:
         """Begins a transaction, and returns its id for the storage option `catalog_transaction`."""
@@ -114,6 +124,9 @@ class CatalogNames:
     def serve(self, address: str, tokens: bool) -> CatalogServer:
         """Serves a catalog in a database. Without `tokens` everybody has all rights, which only a
         loopback address permits."""
+
+    def list(self, name: str | None = None) -> list[CatalogEntry]:
+        """The catalogs; the schemas of a catalog; the tables of a schema; a table itself."""
 
 @final
 class CatalogServer:

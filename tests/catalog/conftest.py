@@ -1,4 +1,5 @@
-"""Owns the catalogs that the tests use: one in SQLite, and the same behind the real server."""
+"""Owns the catalogs that the tests use: one in SQLite, the same behind the real server, and one in
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,10 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from catalog.postgres_server import PostgresServer, postgres_server, programs
 from deltaplane import Catalog, DeltaTable, write_deltalake
 
 COMMAND = [sys.executable, "-c", "from deltaplane.cli import main; main()"]
 SCHEMA = "main.sales"
+# What tests of a `lake` run over, and what they run over in modules that say so.
+BACKENDS = ("sqlite", "server")
+ALL_BACKENDS = (*BACKENDS, "postgresql")
 
 
 @dataclass(frozen=True)
@@ -87,19 +92,43 @@ def serving(database: str, log: Path, *arguments: str) -> Iterator[tuple[str, su
         process.stdout.close()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this worker."""
+    if programs() is None:
+        pytest.skip("install Debian's package postgresql")
+    with postgres_server() as server:
+        yield server
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> str:
     """A database with the schema."""
-    uri = f"sqlite:///{tmp_path}/lake.db"
+    return _with_schema(f"sqlite:///{tmp_path}/lake.db", tmp_path)
+
+
+def _with_schema(uri: str, folder: Path) -> str:
     catalog = Catalog(uri)
-    catalog.create_catalog("main")
+    # A database that isn't a file has no place for tables beside it.
+    catalog.create_catalog("main", storage_root=None if uri.startswith("sqlite") else f"file://{folder}/tables")
     catalog.create_schema(SCHEMA)
     return uri
 
 
-@pytest.fixture(params=["sqlite", "server"])
-def lake(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> Iterator[Lake]:
-    """The catalog in this process, and behind HTTP."""
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs tests of a `lake` over the catalogs that their module names in `BACKENDS`."""
+    if "lake" in metafunc.fixturenames:
+        metafunc.parametrize("lake", getattr(metafunc.module, "BACKENDS", BACKENDS), indirect=True)
+
+
+@pytest.fixture
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+    """The catalog in this process, behind HTTP, and in PostgreSQL where a test asks for it."""
+    if request.param == "postgresql":
+        database = _with_schema(request.getfixturevalue("postgres").new_database(), tmp_path)
+        yield Lake(Catalog(database), database)
+        return
+    database = request.getfixturevalue("database")
     if request.param == "sqlite":
         yield Lake(Catalog(database), database)
         return

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deltaplane
-from catalog.conftest import COMMAND, SCHEMA, Lake, ids, rows
+from catalog.conftest import ALL_BACKENDS, COMMAND, SCHEMA, Lake, ids, rows
 from deltaplane import DeltaTable, GroupWriter
 from deltaplane.exceptions import (
     ConcurrentWriteException,
@@ -22,6 +22,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 
+BACKENDS = ALL_BACKENDS
 NEEDED = {"catalogManaged", "deletionVectors", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
 
 
@@ -37,6 +38,8 @@ def test_a_write_creates_a_managed_table(lake: Lake) -> None:
     assert properties["delta.checkpointPolicy"] == "v2"
     assert properties["delta.checkpoint.writeStatsAsStruct"] == "true"
     assert not DeltaTable.is_deltatable(lake.location("absent"), lake.options)
+    # Without this folder Delta's kernel can't append.
+    assert (lake.folder("t") / "_delta_log" / "_staged_commits").is_dir()
 
 
 def test_modes_of_writes(lake: Lake) -> None:

@@ -19,10 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.conftest import COMMAND, SCHEMA, Lake, ids, rows, serving
+from catalog.conftest import ALL_BACKENDS, COMMAND, SCHEMA, Lake, ids, rows, serving
 from catalog.killing import message
 from deltaplane import Catalog, DeltaTable, write_deltalake
 from deltaplane.exceptions import StoreDeniedError, StoreUnavailableError
+
+BACKENDS = ALL_BACKENDS
 
 
 def test_health_metrics_and_a_graceful_stop(database: str, tmp_path: Path) -> None:

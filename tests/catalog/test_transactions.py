@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deltaplane
-from catalog.conftest import SCHEMA, Lake, ids, rows
+from catalog.conftest import ALL_BACKENDS, SCHEMA, Lake, ids, rows
 from deltaplane import DeltaTable, transaction
 from deltaplane.exceptions import (
     ConcurrentWriteException,
@@ -24,6 +24,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 
+BACKENDS = ALL_BACKENDS
 A, B, C = (f"{SCHEMA}.{name}" for name in "abc")
 
 

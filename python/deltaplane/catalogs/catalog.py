@@ -283,6 +283,46 @@ class Catalog:
         """
         self._backend.create_schema(name, comment, None if storage_root is None else location_text(storage_root))
 
+    # --- volumes ------------------------------------------------------------------------------------------------------
+
+    def volumes(self, schema: str) -> list[str]:
+        """The full names of the volumes of a schema: folders of files that are no tables.
+
+        Raises:
+            TableNotFoundError: there is no such schema.
+        """
+        return self._unity("volumes").volumes(schema)
+
+    def volume(self, name: str) -> dict[str, Any]:
+        """What the catalog says of a volume: `full_name`, `location`, `table_type` (`MANAGED` or
+        `EXTERNAL`) and more. With `storage_options`, paths in it are locations:
+        `dbfs:/Volumes/catalog/schema/volume/path`.
+
+        Raises:
+            TableNotFoundError: there is no such volume.
+        """
+        return self._unity("volumes").volume(name)
+
+    def create_volume(self, name: str, *, location: TableUri | None = None, comment: str | None = None) -> None:
+        """Creates a volume: a managed one, whose location the catalog chooses, or with `location`
+        an external one there.
+
+        Raises:
+            TableAlreadyExistsError: the name is taken.
+            TableNotFoundError: the schema doesn't exist.
+            InvalidArgumentError: the location overlaps with that of a table or another volume.
+        """
+        place = None if location is None else location_text(location)
+        self._unity("volumes").create_volume(name, place, comment)
+
+    def drop_volume(self, name: str) -> None:
+        """Drops a volume's name; its files stay.
+
+        Raises:
+            TableNotFoundError: there is no such volume.
+        """
+        self._unity("volumes").drop_volume(name)
+
     # --- a catalog in a database --------------------------------------------------------------------------------------
 
     def create_token(self, principal: str, expires: datetime | None = None) -> str:

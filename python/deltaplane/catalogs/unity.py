@@ -74,6 +74,22 @@ class Unity:
         """What the catalog says of a table."""
         return self.entry(name).to_dict()
 
+    def volumes(self, schema: str) -> list[str]:
+        """Full names of the volumes of `catalog.schema`."""
+        return [entry.full_name for entry in self.names.volumes(_parts(schema, 2))]
+
+    def volume(self, name: str) -> dict[str, Any]:
+        """What the catalog says of a volume."""
+        return self.names.volumes(_parts(name, 3))[0].to_dict()
+
+    def create_volume(self, name: str, location: str | None, comment: str | None) -> None:
+        """Creates a volume."""
+        self.names.create_volume(_parts(name, 3), location, comment)
+
+    def drop_volume(self, name: str) -> None:
+        """Drops a volume."""
+        self.names.drop_volume(_parts(name, 3))
+
 
 def _parts(name: str, count: int) -> str:
     if len(name.split(".")) != count:

@@ -84,7 +84,9 @@ class SourceFiles:
 
 
 def _same(source: str) -> str:
-    """Normalises all spellings of a directory to one URI."""
+    """Normalises all spellings of a directory to one URI; a path in a volume of a catalog stays."""
+    if source.startswith("dbfs:/"):
+        return source.rstrip("/")
     scheme, separator, rest = source.partition("://")
     if separator and scheme != "file":
         return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,6 +47,8 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 # What a table's name in a catalog begins with, where a location is expected.
 CATALOG_SCHEME = "uc://"
+# What a path in a volume of a catalog begins with.
+_VOLUMES = "dbfs:/Volumes/"
 # The storage option with the id of a transaction over tables of a catalog.
 _TRANSACTION = "catalog_transaction"
 
@@ -199,7 +202,7 @@ def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
     for layer in layers:
         own |= beside({key: value for key, value in layer.items() if not is_hadoops(key)}, own)
         theirs = {**{key: value for key, value in layer.items() if is_hadoops(key)}, **theirs}
-    if location.startswith(CATALOG_SCHEME):
+    if location.startswith((CATALOG_SCHEME, _VOLUMES)):
         return _of_name(location, own, held)
     store = store_of(location)
     if store is None:
@@ -219,8 +222,10 @@ def _of_name(location: str, own: dict[str, str], held: Source | None) -> dict[st
     """The options of a table's name in a catalog, with the session's for that catalog unless the
     call names one; and with the open transaction."""
     if "catalog" not in own and held is not None:
-        name = location.removeprefix(CATALOG_SCHEME).partition(".")[0]
+        name = re.split(r"[./]", location.removeprefix(CATALOG_SCHEME).removeprefix(_VOLUMES), maxsplit=1)[0]
         own |= beside(held.catalogs().get(name, {}), own)
+    if location.startswith(_VOLUMES):
+        return own
     open_transaction = _transaction.get()
     if open_transaction is None and held is not None and _session.get() is not None:
         # Not for calls without the session, whose options are those of the active one.
@@ -230,11 +235,29 @@ def _of_name(location: str, own: dict[str, str], held: Source | None) -> dict[st
     return own
 
 
-def files_options(location: str, options: Mapping[str, str] | None) -> dict[str, str]:
+def files_options(
+    location: str,
+    options: Mapping[str, str] | None,
+    place: str,
+    vended: Callable[[str, str, Mapping[str, str]], str | None],
+) -> dict[str, str]:
     """The options for the files of a table in a catalog, where they are opened by their place
-    instead of the table's name: without what only its catalog needs."""
+    instead of the table's name: without what only its catalog needs, and with the credentials that
+    the catalog hands out unless the caller has some.
+
+    Args:
+        location, options: the table, as the driver opens it.
+        place: the location of its files.
+        vended: gives the name of a credential provider that asks the catalog, from the table's
+            name, this place and the options; None if the catalog hands out none.
+    """
     whole = merged(location, options or {})
-    return {key: value for key, value in whole.items() if not key.lower().startswith("catalog")}
+    own = {key: value for key, value in whole.items() if not key.lower().startswith("catalog")}
+    if store_of(place) is not None and not has_credentials(merged(place, own)):
+        provider = vended(location.removeprefix(CATALOG_SCHEME), place, whole)
+        if provider is not None:
+            own["credential_provider"] = provider
+    return own
 
 
 @contextmanager
@@ -267,7 +290,8 @@ def carried_for(stores: Iterable[tuple[str, Mapping[str, str] | None]]) -> Carri
         settings |= held.settings(store)
         name = merged(location, options or {}).get("credential_provider")
         if name and is_local(name):
-            handed[_key(location)] = Handed.of(name)
+            # A provider of the job's own options isn't one of the bucket.
+            handed[name if name in (options or {}).values() else _key(location)] = Handed.of(name)
     return Carried(settings, _together(_call.get() or {}, held.options(), _of_variable()), handed)
 
 

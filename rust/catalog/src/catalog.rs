@@ -5,7 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::api::classic::{CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage};
+use crate::api::classic::{
+    CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage, VolumeInfo, VolumePage,
+};
 use crate::api::{
     CreateTable, CredentialOperation, Credentials, Extensions, LoadedTable, StagingTable, UpdateOutcome, UpdateTable,
 };
@@ -50,6 +52,17 @@ pub trait Catalog: Send + Sync {
     async fn list_tables(&self, catalog: &str, schema: &str, page: Page) -> Result<TablePage>;
     /// A table in the classic API's form, of any format.
     async fn table_info(&self, name: &TableName) -> Result<TableInfo>;
+
+    /// The volumes of a schema by name.
+    async fn list_volumes(&self, catalog: &str, schema: &str, page: Page) -> Result<VolumePage>;
+    /// A volume; its name has three parts, as a table's.
+    async fn volume(&self, name: &TableName) -> Result<VolumeInfo>;
+    /// Creates a volume.
+    async fn create_volume(&self, request: VolumeInfo) -> Result<VolumeInfo>;
+    /// Drops a volume; its files stay.
+    async fn drop_volume(&self, name: &TableName) -> Result<()>;
+    /// Credentials of a volume's location.
+    async fn volume_credentials(&self, volume: &VolumeInfo, operation: CredentialOperation) -> Result<Credentials>;
 
     /// Allocates identity and location of a managed table.
     async fn create_staging(&self, name: &TableName) -> Result<StagingTable>;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::api::classic::{CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage};
+use crate::api::classic::{
+    CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage, VolumeInfo, VolumePage,
+};
 use crate::api::tables::is_below;
 use crate::api::{
     CreateTable, CredentialOperation, Credentials, Extensions, LoadedTable, StagingTable, StorageCredential,
@@ -133,6 +135,33 @@ impl Catalog for LocalCatalog {
 
     async fn table_info(&self, name: &TableName) -> Result<TableInfo> {
         self.store.table_info(name, &self.principal).await
+    }
+
+    async fn list_volumes(&self, catalog: &str, schema: &str, page: Page) -> Result<VolumePage> {
+        self.store.list_volumes(catalog, schema, page, &self.principal).await
+    }
+
+    async fn volume(&self, name: &TableName) -> Result<VolumeInfo> {
+        self.store.volume(name, &self.principal).await
+    }
+
+    async fn create_volume(&self, request: VolumeInfo) -> Result<VolumeInfo> {
+        self.store.create_volume(request, &self.principal).await
+    }
+
+    async fn drop_volume(&self, name: &TableName) -> Result<()> {
+        self.store.drop_volume(name, &self.principal).await
+    }
+
+    async fn volume_credentials(&self, volume: &VolumeInfo, operation: CredentialOperation) -> Result<Credentials> {
+        let id = volume.volume_id.as_deref().unwrap_or_default();
+        let volume = self.store.volume_of_id(id, &self.principal).await?;
+        if operation == CredentialOperation::ReadWrite {
+            self.principal
+                .check(Access::Write, Some(&volume.catalog_name), Some(&volume.schema_name))?;
+        }
+        let location = volume.storage_location.unwrap_or_default();
+        Ok(self.credentials.select(&location, operation))
     }
 
     async fn create_staging(&self, name: &TableName) -> Result<StagingTable> {

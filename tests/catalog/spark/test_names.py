@@ -172,6 +172,26 @@ def test_change_feeds_by_names(spark: SparkSession, shop: Lake) -> None:
     assert sorted(row[0] for row in changes) == ["update_postimage", "update_preimage"]
 
 
+def test_plans_by_a_job(spark: SparkSession, shop: Lake) -> None:
+    """Tasks read the published log, and get the catalog's commits from the driver."""
+    shop.write("t", rows(3))
+    spark.sql(f"DELETE FROM {T} WHERE id = 1")
+    # Not published by anybody yet; the checkpoint publishes what is before it.
+    for published in (False, True):
+        if published:
+            shop.open("t").create_checkpoint()
+            shop.write("t", rows(4))
+        table = shop.open("t")
+        planned = dp.plan(spark, shop.location("t"), "id >= 3")
+        expected = table.plan("id >= 3").read_all().select(["path", "num_records"]).to_pylist()
+        planned_files = [row.asDict() for row in planned.select("path", "num_records").collect()]
+        assert sorted(planned_files, key=str) == sorted(expected, key=str)
+        frame = dp.read(spark, shop.location("t"), distributed_plan=True)
+        assert numbers(frame.where("id >= 2")) == [number for number in ids(table) if number >= 2]
+        assert frame._deltaplane_index.plans[-1].by_job
+    assert dp.plan(spark, shop.location("t"), version=0).count() == 1
+
+
 def test_a_name_with_another_table_by_now(spark: SparkSession, shop: Lake) -> None:
     frame = spark.table(T)
     assert numbers(frame) == [1, 2]
@@ -196,8 +216,16 @@ def test_what_is_refused_by_name(spark: SparkSession, local: Lake) -> None:
             spark.sql(text)
     with pytest.raises(UnsupportedFeatureError, match="are Delta tables"):
         spark.range(1).write.format("parquet").saveAsTable(f"{SCHEMA}.p")
-    with pytest.raises(UnsupportedFeatureError, match=r"DeltaTable\.plan"):
-        dp.plan(spark, local.location("t"))
+    spark.sql("BEGIN TRANSACTION")
+    try:
+        for call in (
+            lambda: dp.plan(spark, local.location("t")),
+            lambda: dp.read(spark, local.location("t"), distributed_plan=True),
+        ):
+            with pytest.raises(UnsupportedFeatureError, match="within a transaction"):
+                call()
+    finally:
+        spark.sql("ROLLBACK")
     assert local.catalog.tables(SCHEMA) == [T]
 
 

@@ -166,10 +166,12 @@ class DeltaplaneDataSource(DataSource):
             snapshot = self._snapshot()
             predicate = expr.parse(asked, columns_of(lambda: snapshot.schema))
             splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
-            return _Reader(SplitScan.of(snapshot, self._store, schema, predicate), splits)
+            return _Reader(SplitScan.of(snapshot, self._location(), self._store, schema, predicate), splits)
         predicate = expr.parse(asked, columns_of(changes.last.change_schema))
         splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
-        return _Reader(SplitScan.of(changes.last, self._store, schema, predicate, changes=True), splits)
+        return _Reader(
+            SplitScan.of(changes.last, self._location(), self._store, schema, predicate, changes=True), splits
+        )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader for the new rows of the table.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.io.session_options import Carried, carried_for
+from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.jvm.internals import arrow_schema
 
 if TYPE_CHECKING:
@@ -36,15 +37,18 @@ class SplitScan:
     def of(
         cls,
         snapshot: _native.Snapshot,
+        location: str,
         store: dict[str, str] | None,
         columns: StructType,
         predicate: _native.Predicate | None = None,
         *,
         changes: bool = False,
     ) -> SplitScan:
-        """Plans a scan of a version's rows, or of changed rows, with these columns."""
-        carried = carried_for([(snapshot.location, store)])
-        return cls(snapshot.location, store, _native.SplitScan.of(snapshot, predicate, changes), columns, carried)
+        """Plans a scan of a version's rows, or of changed rows, with these columns; `location` and
+        `store` are the table's, as the planning process opened it."""
+        place, store = files_place(location, store, snapshot.location)
+        carried = carried_for([(place, store)])
+        return cls(place, store, _native.SplitScan.of(snapshot, predicate, changes), columns, carried)
 
     def rows(self, split: _native.Split) -> Iterator[pa.RecordBatch]:
         """Reads the rows of a split in the exact Arrow types that Spark expects."""

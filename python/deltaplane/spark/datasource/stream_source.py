@@ -128,7 +128,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first == last or not table.begin_with(None, first, last):
             return []
         tail = table.tail
-        scan = SplitScan.of(tail.snapshot, self._store, self._columns, changes=self._options.read_change_feed)
+        scan = SplitScan.of(
+            tail.snapshot, self._location, self._store, self._columns, changes=self._options.read_change_feed
+        )
         splits = tail.splits(first, last, SPLIT_BYTES)
         return [InputPartition((scan, split)) for split in splits]
 

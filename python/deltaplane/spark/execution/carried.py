@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from deltaplane.io.session_options import carried_for, files_options
+from deltaplane.spark.execution.vended import hadoop_settings, vended_provider
 from deltaplane.spark.jvm.session_catalogs import is_name
 
 if TYPE_CHECKING:
@@ -13,13 +15,13 @@ if TYPE_CHECKING:
 
     Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-__all__ = ["files_place", "place_of", "with_access"]
+__all__ = ["files_place", "place_of", "scan_settings", "with_access"]
 
 
 def place_of(location: str, files: str) -> str:
-    """The location of a table's files: that in the caller's words, whose scheme Spark may have a
-    file system for (`s3a://` is `s3://` in a snapshot), or `files` for a name in a catalog."""
-    return files if is_name(location) else location
+    """The location of a table's files for Spark's file systems: that in the caller's words
+    (`s3a://` is `s3://` in a snapshot), or for a name in a catalog `files` in Hadoop's notation."""
+    return re.sub(r"^s3://", "s3a://", files) if is_name(location) else location
 
 
 def files_place(location: str, options: Mapping[str, str] | None, place: str) -> tuple[str, dict[str, str] | None]:
@@ -32,7 +34,20 @@ def files_place(location: str, options: Mapping[str, str] | None, place: str) ->
     """
     if not is_name(location):
         return location, None if options is None else dict(options)
-    return place, files_options(location, options) or None
+    return place, files_options(location, options, place, vended_provider) or None
+
+
+def scan_settings(location: str, options: Mapping[str, str] | None, place: str) -> dict[str, str]:
+    """Hadoop's settings by which Spark's own scan opens the files of a table in a catalog with the
+    credentials that the catalog hands out; none for other tables, and where the session has
+    credentials of its own.
+
+    Args:
+        location, options, place: as in `files_place`.
+    """
+    if not is_name(location):
+        return {}
+    return hadoop_settings(place, files_options(location, options, place, vended_provider))
 
 
 def with_access(task: Task, *stores: tuple[str, Mapping[str, str] | None]) -> Task:

@@ -16,8 +16,9 @@ from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.io.tracing import traced
 from deltaplane.spark.datasource.time_travel import asked_version
+from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.jvm.location import absolute_location, split_options
-from deltaplane.spark.jvm.session_catalogs import is_name
+from deltaplane.spark.jvm.session_catalogs import is_name, open_transaction
 from deltaplane.spark.scan import replay as _replay
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def plan(
     core, prune the files and reconcile them by a join on the files' keys. The frame is lazy and
     pinned to the version.
 
+    Of a table of a catalog (`uc://catalog.schema.table`), tasks read the published log, and get the
+    commits that only the catalog has from the driver, which opens the table.
+
     Cost: the driver lists the log and reads the same files as opening a table, each commit after
     the checkpoint and the checkpoint's few state rows, but stores no file actions. Each use of the
     frame reads the checkpoint once and the later commits twice. Source: protocol sections 4 and 8,
@@ -64,7 +68,8 @@ def plan(
         InvalidArgumentError: the predicate isn't Spark SQL or names an unknown column; or both
             version and timestamp are set.
         UnsupportedFeatureError: the table needs a feature that this version doesn't support, or
-            exists only in this process.
+            exists only in this process; or a transaction over tables of a catalog is open, and the
+            table is one of a catalog.
 
     A damaged or missing log file fails the job, with the file's name. `DeltaTable.plan` would
     continue from an older checkpoint, but tasks that have already returned rows can't.
@@ -76,14 +81,33 @@ def plan(
     [Row(num_records=1, n=2), Row(num_records=1, n=3)]
     """
     location = absolute_location(path)
-    if is_name(location):
-        raise UnsupportedFeatureError(
-            "Spark's tasks can't plan a table of a catalog, whose commits only the catalog knows: use DeltaTable.plan",
-            table=location,
-        )
     store_options, _ = split_options(options)
     number = asked_version(location, store_options, version, timestamp)
+    if is_name(location):
+        return _of_name(spark, location, store_options, number, predicate)
     columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema)
     tree = expr.parse(predicate, columns)
     log = _native.Replay.open(location, store_options, number, None, _replay.PART_BYTES)
     return _replay.live_files(spark, location, store_options, log, "plan", predicate=tree)
+
+
+def _of_name(
+    spark: SparkSession,
+    location: str,
+    options: dict[str, str] | None,
+    version: int | None,
+    predicate: Predicate | None,
+) -> DataFrame:
+    """The same of a table of a catalog: the driver opens it, and gives tasks the commits that only
+    the catalog has."""
+    if open_transaction(spark) is not None:
+        raise UnsupportedFeatureError(
+            "Spark's tasks can't plan a table within a transaction, whose changes only the driver knows: use DeltaTable.plan, or "
+            "plan after COMMIT",
+            table=location,
+        )
+    snapshot = _native.Snapshot.open(location, options, version)
+    tree = expr.parse(predicate, columns_of(lambda: snapshot.schema))
+    place, access = files_place(location, options, snapshot.location)
+    log = _native.Replay.of(snapshot, _replay.PART_BYTES)
+    return _replay.live_files(spark, place, access, log, "plan", predicate=tree)

@@ -18,7 +18,7 @@ from deltaplane.io.session_options import in_session, of_session
 from deltaplane.io.storage_options import TableUri, VersionLike
 from deltaplane.spark.datasource.session import portable_reader
 from deltaplane.spark.datasource.time_travel import asked_version, reaches_beyond, refuse_after_newest
-from deltaplane.spark.execution.carried import files_place, place_of
+from deltaplane.spark.execution.carried import files_place, place_of, scan_settings
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.columns import logical_columns, with_file_names
 from deltaplane.spark.jvm.location import absolute_location, size_of, split_options
@@ -125,7 +125,8 @@ def read(
         reader = portable_reader(spark, store_options)
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
     warn_of_shared_settings(spark, place_of(location, snapshot.location), spark_options)
-    jobs = _jobs(spark, location, store_options, distributed_plan)
+    jobs = _jobs(spark, location, store_options, snapshot.location, distributed_plan)
+    spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
 
@@ -191,7 +192,7 @@ def read_changes(
     # Checks the range here, because Spark would show a refusal as the text of a worker's error.
     versions.last.changes(versions.first)
     if not has_sources():
-        return changed_rows(spark, versions, store_options)
+        return changed_rows(spark, versions, location, store_options)
     reader = portable_reader(spark, store_options).option("readChangeFeed", "true")
     last = versions.last.version
     bounds = {"startingVersion": min(versions.first, last), "endingVersion": last}
@@ -253,7 +254,8 @@ def live_frame(
         ) from None
     warn_of_shared_settings(spark, place_of(location, snapshot.location), spark_options)
     place, files_access = files_place(location, store_options, snapshot.location)
-    jobs = _jobs(spark, location, store_options, distributed_plan)
+    jobs = _jobs(spark, location, store_options, snapshot.location, distributed_plan)
+    spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
 
     def reopened() -> _native.Snapshot:
         with in_session(spark):
@@ -272,7 +274,8 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
         _internals.Jvm.of(spark)
         if is_name(location):
             with in_session(spark):
-                check_file_system(spark, _native.Snapshot.open(location, split_options(options)[0]).location)
+                snapshot = _native.Snapshot.open(location, split_options(options)[0])
+                check_file_system(spark, place_of(location, snapshot.location))
         else:
             check_file_system(spark, location)
     except _internals.NativeScanUnavailable:
@@ -371,7 +374,8 @@ def read_with_places(
     """
     jvm = jvm_of_commands(spark, snapshot.uri)
     store_options, spark_options = split_options(options)
-    jobs = _jobs(spark, location, store_options, None)
+    jobs = _jobs(spark, location, store_options, snapshot.location, None)
+    spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
 
 
@@ -380,19 +384,22 @@ def _columns(frame: Any) -> list[Any]:
     return [quoted(name) for name in frame.columns]
 
 
-def _jobs(spark: Any, location: str, store_options: dict[str, str] | None, distributed: bool | None) -> JobPlans:
-    """The Spark jobs that plan scans; none for a table of a catalog, which tells only the driver
-    which commits count.
+def _jobs(
+    spark: Any, location: str, store_options: dict[str, str] | None, place: str, distributed: bool | None
+) -> JobPlans:
+    """The Spark jobs that plan scans; `place` is the location of the table's files. None within a
+    transaction over tables of a catalog, whose own changes only the driver knows.
 
     Raises:
-        UnsupportedFeatureError: a job is required for such a table.
+        UnsupportedFeatureError: a job is required within a transaction.
     """
-    if not is_name(location):
-        return JobPlans(spark, store_options, _least_bytes(spark, distributed))
+    if not is_name(location) or open_transaction(spark) is None:
+        options = files_place(location, store_options, place)[1] if is_name(location) else store_options
+        return JobPlans(spark, options, _least_bytes(spark, distributed))
     if distributed:
         raise UnsupportedFeatureError(
-            "a Spark job can't plan scans of a catalog's table, whose commits only the catalog knows: read it without "
-            "distributed_plan",
+            "a Spark job can't plan scans within a transaction, whose changes only the driver knows: read without "
+            "distributed_plan, or after COMMIT",
             table=location,
         )
     return JobPlans(spark, None, math.inf)

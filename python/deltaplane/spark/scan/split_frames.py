@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["changed_rows"]
 
 
-def changed_rows(spark: SparkSession, versions: ChangeRange, options: Mapping[str, str] | None) -> DataFrame:
+def changed_rows(
+    spark: SparkSession, versions: ChangeRange, location: str, options: Mapping[str, str] | None
+) -> DataFrame:
     """The rows that changed in a range of versions, in one task for each split of their files."""
     from pyspark.sql.types import StructType
 
@@ -31,7 +33,7 @@ def changed_rows(spark: SparkSession, versions: ChangeRange, options: Mapping[st
     if not splits:
         return spark.createDataFrame([], columns)
     store = None if options is None else dict(options)
-    scan = SplitScan.of(versions.last, store, columns, changes=True)
+    scan = SplitScan.of(versions.last, location, store, columns, changes=True)
 
     def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

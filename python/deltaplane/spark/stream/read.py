@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
@@ -22,6 +22,7 @@ from deltaplane.spark.datasource.stream_columns import FollowedTable
 from deltaplane.spark.datasource.stream_offsets import between, initial, moved, place
 from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions
 from deltaplane.spark.errors.refusals import refusal
+from deltaplane.spark.execution.carried import scan_settings
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import hadoop_path
@@ -98,7 +99,12 @@ def read_stream(
         reader = portable_stream_reader(spark, store_options)
         return reader.options(**own).load(location)
     table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
-    source = TableSource(spark, jvm, table, parsed, spark_options)
+
+    def scan_options() -> dict[str, str]:
+        # For each batch: a stream outlives the credentials that a catalog handed out before.
+        return {**scan_settings(location, store_options, table.tail.snapshot.location), **spark_options}
+
+    source = TableSource(spark, jvm, table, parsed, scan_options)
     schema_json = json.dumps(shown(table.tail.snapshot.schema.to_value()))
     frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, table.tail.snapshot.row_tracking_columns())
     return frame
@@ -118,7 +124,7 @@ class TableSource:
         jvm: _internals.Jvm,
         table: FollowedTable,
         options: StreamOptions,
-        spark_options: Mapping[str, str],
+        scan_options: Callable[[], Mapping[str, str]],
     ) -> None:
         self._spark = spark
         self._jvm = jvm
@@ -128,7 +134,7 @@ class TableSource:
         self._asks = threading.local()
         table.checkpoint = lambda: jvm.source_checkpoint(spark, self._asks.source)
         self._options = options
-        self._spark_options = spark_options
+        self._scan_options = scan_options
         # Keyed by query, since a frame may be started several times: the end for `availableNow`,
         # and the start, which stays the same until the first batch.
         self._until: dict[str | None, int] = {}
@@ -177,8 +183,8 @@ class TableSource:
         has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), first, last)
         tail = self._table.tail
         adds = tail.adds(first, last) if has_rows else _native.AddedFiles.joined([])
-        batch = _Batch(self._table.tail.snapshot, f"{first} {last}")
-        frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
+        batch = _Batch(tail.snapshot, f"{first} {last}")
+        frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._scan_options(), streaming=True)
         return frame._jdf
 
     def getBatchWithMetadata(self, start: Any, end: Any) -> Any:

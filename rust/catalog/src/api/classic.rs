@@ -181,6 +181,61 @@ pub struct TablePage {
     pub next_page_token: Option<String>,
 }
 
+/// A volume; also the request to create one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeInfo {
+    /// Its name in the schema.
+    pub name: String,
+    /// Its catalog.
+    pub catalog_name: String,
+    /// Its schema.
+    pub schema_name: String,
+    /// `catalog.schema.volume`.
+    #[serde(default)]
+    pub full_name: Option<String>,
+    /// `MANAGED` or `EXTERNAL`.
+    #[serde(default)]
+    pub volume_type: Option<String>,
+    /// Its location.
+    #[serde(default)]
+    pub storage_location: Option<String>,
+    /// Its comment.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// Who created it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// When it was created, in ms since 1970 (UTC).
+    #[serde(default)]
+    pub created_at: Option<i64>,
+    /// When it was changed, in ms since 1970 (UTC).
+    #[serde(default)]
+    pub updated_at: Option<i64>,
+    /// Its identity.
+    #[serde(default)]
+    pub volume_id: Option<String>,
+}
+
+/// A page of volumes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumePage {
+    /// The volumes.
+    #[serde(default)]
+    pub volumes: Vec<VolumeInfo>,
+    /// Where the next page begins.
+    #[serde(default)]
+    pub next_page_token: Option<String>,
+}
+
+/// A request for credentials of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeCredentialRequest {
+    /// The volume's identity.
+    pub volume_id: String,
+    /// `READ_VOLUME` or `WRITE_VOLUME`.
+    pub operation: String,
+}
+
 /// A request for credentials of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableCredentialRequest {

@@ -12,7 +12,9 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::classic::{CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage};
+use crate::api::classic::{
+    CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage, VolumeInfo, VolumePage,
+};
 use crate::api::{
     CatalogConfig, CreateTable, CredentialOperation, Credentials, Extensions, LoadedTable, Snapshots, StagingTable,
     TableUpdates, Transaction, UpdateOutcome, UpdateTable,
@@ -256,6 +258,31 @@ impl Catalog for HttpCatalog {
     async fn table_info(&self, name: &TableName) -> Result<TableInfo> {
         let path = format!("tables/{}", http::segment(&name.to_string()));
         self.http.get(&path, &Vec::new(), Extensions::default()).await
+    }
+
+    async fn list_volumes(&self, catalog: &str, schema: &str, page: Page) -> Result<VolumePage> {
+        let query = vec![("catalog_name", catalog.to_owned()), ("schema_name", schema.to_owned())];
+        self.page("volumes", page, query).await
+    }
+
+    async fn volume(&self, name: &TableName) -> Result<VolumeInfo> {
+        let path = format!("volumes/{}", http::segment(&name.to_string()));
+        self.http.get(&path, &Vec::new(), Extensions::default()).await
+    }
+
+    async fn create_volume(&self, request: VolumeInfo) -> Result<VolumeInfo> {
+        self.http
+            .post("volumes", &request, Extensions::default(), Sent::Once)
+            .await
+    }
+
+    async fn drop_volume(&self, name: &TableName) -> Result<()> {
+        let path = format!("volumes/{}", http::segment(&name.to_string()));
+        self.http.delete(&path, &Vec::new()).await
+    }
+
+    async fn volume_credentials(&self, volume: &VolumeInfo, operation: CredentialOperation) -> Result<Credentials> {
+        preview::volume_credentials(&self.http, volume, operation).await
     }
 
     async fn create_staging(&self, name: &TableName) -> Result<StagingTable> {

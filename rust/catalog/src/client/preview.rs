@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::api::classic::{
     PreviewColumns, PreviewCommit, PreviewCommitRequest, PreviewCommits, PreviewCommitsRequest, PreviewMetadata,
-    PreviewProperties, TableCredentialRequest, TableInfo, TemporaryCredentials,
+    PreviewProperties, TableCredentialRequest, TableInfo, TemporaryCredentials, VolumeCredentialRequest, VolumeInfo,
 };
 use crate::api::columns::{column_infos, columns_of_infos};
 use crate::api::tables::{TableMetadata, TableType};
@@ -178,14 +178,32 @@ pub(super) async fn credentials(http: &Http, name: &TableName, operation: Creden
         table_id,
         operation: operation.text().to_owned(),
     };
-    let answer: TemporaryCredentials = http
-        .post(
-            "temporary-table-credentials",
-            &request,
-            Extensions::default(),
-            Sent::Again,
-        )
-        .await?;
+    let path = "temporary-table-credentials";
+    let answer = http.post(path, &request, Extensions::default(), Sent::Again).await?;
+    Ok(of_temporary(answer, location, operation))
+}
+
+/// Credentials of a volume's location.
+pub(super) async fn volume_credentials(
+    http: &Http,
+    volume: &VolumeInfo,
+    operation: CredentialOperation,
+) -> Result<Credentials> {
+    let request = VolumeCredentialRequest {
+        volume_id: volume.volume_id.clone().unwrap_or_default(),
+        operation: match operation {
+            CredentialOperation::Read => "READ_VOLUME".to_owned(),
+            CredentialOperation::ReadWrite => "WRITE_VOLUME".to_owned(),
+        },
+    };
+    let path = "temporary-volume-credentials";
+    let answer = http.post(path, &request, Extensions::default(), Sent::Again).await?;
+    let location = volume.storage_location.clone().unwrap_or_default();
+    Ok(of_temporary(answer, location, operation))
+}
+
+/// Credentials of the classic API's form for a location.
+fn of_temporary(answer: TemporaryCredentials, location: String, operation: CredentialOperation) -> Credentials {
     let mut config = BTreeMap::new();
     if let Some(aws) = answer.aws_temp_credentials {
         config.insert("s3.access-key-id".to_owned(), Some(aws.access_key_id));
@@ -199,16 +217,16 @@ pub(super) async fn credentials(http: &Http, name: &TableName, operation: Creden
         config.insert("gcs.oauth-token".to_owned(), Some(gcp.oauth_token));
     }
     if config.is_empty() {
-        return Ok(Credentials::default());
+        return Credentials::default();
     }
-    Ok(Credentials {
+    Credentials {
         storage_credentials: vec![StorageCredential {
             prefix: location,
             operation,
             config,
             expiration_time_ms: answer.expiration_time.unwrap_or(i64::MAX),
         }],
-    })
+    }
 }
 
 fn commit_of(commit: PreviewCommit) -> Commit {

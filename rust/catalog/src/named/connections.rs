@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use deltaplane_store::PerProcess;
 use serde_json::Value;
 
-use crate::api::classic::{CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage};
+use crate::api::classic::{
+    CatalogInfo, CatalogPage, SchemaInfo, SchemaPage, TableInfo, TablePage, VolumeInfo, VolumePage,
+};
 use crate::api::{
     CreateTable, CredentialOperation, Credentials, Extensions, LoadedTable, StagingTable, UpdateOutcome, UpdateTable,
 };
@@ -122,6 +124,11 @@ by_connection! {
     drop_schema(catalog: &str, schema: &str) -> ();
     list_tables(catalog: &str, schema: &str, page: Page) -> TablePage;
     table_info(name: &TableName) -> TableInfo;
+    list_volumes(catalog: &str, schema: &str, page: Page) -> VolumePage;
+    volume(name: &TableName) -> VolumeInfo;
+    create_volume(request: VolumeInfo) -> VolumeInfo;
+    drop_volume(name: &TableName) -> ();
+    volume_credentials(volume: &VolumeInfo, operation: CredentialOperation) -> Credentials;
     create_staging(name: &TableName) -> StagingTable;
     create_table(catalog: &str, schema: &str, request: CreateTable) -> LoadedTable;
     load(name: &TableName, after: Option<i64>) -> LoadedTable;

@@ -2,19 +2,21 @@
 //! an embedded catalog tokens, rights and a server over its database.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::Snapshot;
-use deltaplane_store::block_on;
+use deltaplane_store::{Location, block_on};
 use serde::{Deserialize, Serialize};
 
-use crate::api::classic::{CatalogInfo, SchemaInfo, TableInfo};
+use crate::api::classic::{CatalogInfo, SchemaInfo, TableInfo, VolumeInfo};
 use crate::catalog::Catalog;
 use crate::local::CredentialRules;
 use crate::named::connections::Connected;
 use crate::named::registering::register_external;
 use crate::named::settings::CatalogSettings;
-use crate::named::transactions;
+use crate::named::vended::VendedFields;
+use crate::named::{transactions, vended};
 use crate::names::{TableName, parse_schema};
 use crate::server::{Authentication, Server, ServerOptions};
 use crate::store::{Access, Page, Principal, Store};
@@ -30,11 +32,12 @@ pub struct CatalogEntry {
     pub name: String,
     /// `catalog`, `catalog.schema` or `catalog.schema.table`.
     pub full_name: String,
-    /// `MANAGED` or `EXTERNAL` for tables.
+    /// `MANAGED` or `EXTERNAL` for tables and volumes.
     pub table_type: Option<String>,
     /// `DELTA` or another format, for tables.
     pub format: Option<String>,
-    /// Where a table's files are; for a catalog or schema where those of managed tables are.
+    /// Where a table's or a volume's files are; for a catalog or schema where those of managed
+    /// tables are.
     pub location: Option<String>,
     /// Its comment.
     pub comment: Option<String>,
@@ -206,6 +209,9 @@ impl Directory {
             for entry in self.list(Some(name))? {
                 self.drop(&entry.full_name, true)?;
             }
+            if name.contains('.') {
+                self.drop_volumes(name)?;
+            }
         }
         match Name::parse(name)? {
             Name::Catalog(name) => block_on(self.0.drop_catalog(&name, force))?,
@@ -213,6 +219,17 @@ impl Directory {
             Name::Table(name) => block_on(self.0.drop_table(&name))?,
         }
         Ok(())
+    }
+
+    /// A server without volumes has none.
+    fn drop_volumes(&self, schema: &str) -> Result<()> {
+        let volumes = match self.volumes(schema) {
+            Err(e) if matches!(e.kind(), Kind::TableNotFound | Kind::UnsupportedFeature) => return Ok(()),
+            volumes => volumes?,
+        };
+        volumes
+            .iter()
+            .try_for_each(|volume| self.drop_volume(&volume.full_name))
     }
 
     /// Whether there is such a catalog, schema or table.
@@ -240,12 +257,79 @@ impl Directory {
         Ok(block_on(self.0.rename(&TableName::parse(name)?, new_name))?)
     }
 
+    /// The volumes of `catalog.schema`; with `catalog.schema.volume` that volume.
+    ///
+    /// # Errors
+    /// `TableNotFound` if there is none; those of the catalog.
+    pub fn volumes(&self, name: &str) -> Result<Vec<CatalogEntry>> {
+        match Name::parse(name)? {
+            Name::Table(name) => Ok(vec![block_on(self.0.volume(&name))?.into()]),
+            Name::Schema(catalog, schema) => block_on(self.volumes_of(&catalog, &schema)),
+            Name::Catalog(name) => Err(Error::invalid_argument(format!(
+                "{name} is a catalog's name: volumes are listed by catalog.schema"
+            ))),
+        }
+    }
+
+    async fn volumes_of(&self, catalog: &str, schema: &str) -> Result<Vec<CatalogEntry>> {
+        let (mut entries, mut token) = (Vec::new(), None);
+        loop {
+            let page = self.0.list_volumes(catalog, schema, Page { max_results: 0, token });
+            let page = page.await?;
+            entries.extend(page.volumes.into_iter().map(CatalogEntry::from));
+            token = page.next_page_token;
+            if token.as_ref().is_none_or(String::is_empty) {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// Creates a volume: an external one at a location, else a managed one.
+    ///
+    /// # Errors
+    /// `TableAlreadyExists` if the name is taken; `InvalidArgument` for a location that overlaps
+    /// with another one.
+    pub fn create_volume(&self, name: &str, location: Option<String>, comment: Option<String>) -> Result<()> {
+        let name = TableName::parse(name)?;
+        let location = location.map(|path| Location::parse(&path).map(|location| location.uri_text()));
+        let location = location.transpose()?;
+        let volume_type = if location.is_some() { "EXTERNAL" } else { "MANAGED" };
+        let request = VolumeInfo {
+            name: name.table,
+            catalog_name: name.catalog,
+            schema_name: name.schema,
+            volume_type: Some(volume_type.to_owned()),
+            storage_location: location,
+            comment,
+            ..VolumeInfo::default()
+        };
+        Ok(block_on(self.0.create_volume(request)).map(drop)?)
+    }
+
+    /// Drops a volume's name; its files stay.
+    ///
+    /// # Errors
+    /// `TableNotFound` if there is none.
+    pub fn drop_volume(&self, name: &str) -> Result<()> {
+        Ok(block_on(self.0.drop_volume(&TableName::parse(name)?))?)
+    }
+
     /// Gives the table of a snapshot a name, as an external table.
     ///
     /// # Errors
     /// As [`register_external`].
     pub fn register(&self, name: &str, snapshot: &Snapshot) -> Result<()> {
         block_on(register_external(&self.0, &TableName::parse(name)?, snapshot))
+    }
+
+    /// The credentials that the catalog hands out now for a table whose files are at a place;
+    /// `None` if it hands out none.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub fn credentials(&self, name: &str, place: &str) -> Result<Option<VendedFields>> {
+        let fields = block_on(vended::fields(Arc::new(self.0.clone()), TableName::parse(name)?, place))?;
+        Ok(fields.map(|fields| (fields.fields, fields.expires_ms)))
     }
 
     /// A new token of a principal for servers of an embedded catalog. The catalog stores its digest
@@ -374,6 +458,22 @@ impl From<TableInfo> for CatalogEntry {
             owner: info.owner,
             id: info.table_id,
             created_ms: info.created_at,
+        }
+    }
+}
+
+impl From<VolumeInfo> for CatalogEntry {
+    fn from(info: VolumeInfo) -> Self {
+        CatalogEntry {
+            full_name: format!("{}.{}.{}", info.catalog_name, info.schema_name, info.name),
+            name: info.name,
+            table_type: info.volume_type,
+            location: info.storage_location,
+            comment: info.comment,
+            owner: info.owner,
+            id: info.volume_id,
+            created_ms: info.created_at,
+            ..CatalogEntry::default()
         }
     }
 }

@@ -9,6 +9,7 @@ mod registering;
 mod settings;
 mod transactions;
 mod vended;
+mod volume_paths;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +32,7 @@ pub use connections::Connected;
 pub use directory::{CatalogEntry, Directory};
 pub use registering::register_external;
 pub use settings::{CatalogSettings, TokenProvider, set_token_provider};
-pub use vended::VendedCredentials;
+pub use vended::{VendedCredentials, VendedFields};
 
 /// What a table's name begins with, where a location is expected.
 const SCHEME: &str = "uc://";
@@ -125,6 +126,14 @@ fn resolve<S: SharedSession>(
     session: &S,
     create: bool,
 ) -> Result<Resolved> {
+    if let Some((name, path)) = volume_paths::parse(location)? {
+        if options.contains_key(transactions::OPTION) {
+            return Err(transactions::outside(location));
+        }
+        let merged = session.merged(location, options)?;
+        let resolving = block_on(volume_paths::resolving(name, &path, merged)).map_err(|e| e.with_table(location))?;
+        return resolving.open(session);
+    }
     let Some(name) = location.strip_prefix(SCHEME) else {
         if options.contains_key(transactions::OPTION) {
             return Err(transactions::outside(location));
@@ -208,7 +217,7 @@ impl Resolved {
 }
 
 /// What a catalog says of a name, before its store is opened.
-struct Found {
+struct Resolving {
     location: String,
     options: HashMap<String, String>,
     committer: Option<CatalogCommitter>,
@@ -220,7 +229,12 @@ struct Found {
     owner: Owner,
 }
 
-async fn by_name(catalog: Connected, name: TableName, options: HashMap<String, String>, create: bool) -> Result<Found> {
+async fn by_name(
+    catalog: Connected,
+    name: TableName,
+    options: HashMap<String, String>,
+    create: bool,
+) -> Result<Resolving> {
     let catalog: Arc<dyn Catalog> = Arc::new(catalog);
     let table = match catalog.load(&name, None).await {
         Ok(loaded) => existing(Arc::clone(&catalog), name, &loaded).await?,
@@ -230,10 +244,10 @@ async fn by_name(catalog: Connected, name: TableName, options: HashMap<String, S
         }
         Err(e) => return Err(e.into()),
     };
-    Ok(Found { options, ..table })
+    Ok(Resolving { options, ..table })
 }
 
-async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTable) -> Result<Found> {
+async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTable) -> Result<Resolving> {
     let is_managed = loaded.metadata.table_type == TableType::Managed && loaded.latest_table_version.is_some();
     let (committer, tail) = match is_managed {
         true => {
@@ -242,7 +256,7 @@ async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTab
         }
         false => (None, None),
     };
-    Ok(Found {
+    Ok(Resolving {
         location: loaded.metadata.location.clone(),
         options: HashMap::new(),
         committer,
@@ -253,7 +267,7 @@ async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTab
     })
 }
 
-async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) -> Result<Found> {
+async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) -> Result<Resolving> {
     // The log itself asks for the feature that gives the decision about commits to the catalog.
     let features = staging.required_protocol.features();
     let features = features.into_iter().filter(|feature| *feature != CATALOG_MANAGED);
@@ -265,7 +279,7 @@ async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) 
     }
     let (location, id) = (staging.location.clone(), staging.table_id.clone());
     let committer = CatalogCommitter::create(Arc::clone(&catalog), name, staging).await?;
-    Ok(Found {
+    Ok(Resolving {
         location,
         options: HashMap::new(),
         committer: Some(committer),
@@ -276,7 +290,20 @@ async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) 
     })
 }
 
-impl Found {
+impl Resolving {
+    /// Files whose commits, if they are a table's, no catalog decides.
+    fn of_files(location: String, options: HashMap<String, String>, catalog: Arc<dyn Catalog>, owner: Owner) -> Self {
+        Resolving {
+            location,
+            options,
+            committer: None,
+            tail: None,
+            required: BTreeMap::new(),
+            catalog,
+            owner,
+        }
+    }
+
     /// Opens the store, with credentials of the catalog unless the caller has some.
     fn open<S: Session>(self, session: &S) -> Result<Resolved> {
         let session = WithoutCatalog(session);

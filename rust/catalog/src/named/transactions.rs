@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::named::connections::Connected;
 use crate::named::settings::CatalogSettings;
 use crate::named::vended::Owner;
-use crate::named::{Found, SharedSession};
+use crate::named::{Resolving, SharedSession};
 use crate::names::TableName;
 use crate::transaction::{TableStores, Transaction, TransactionIsolation};
 
@@ -129,7 +129,7 @@ struct Stores<S> {
 #[async_trait]
 impl<S: SharedSession> TableStores for Stores<S> {
     async fn open(&self, name: &TableName, loaded: &LoadedTable) -> Result<Store> {
-        let table = Found {
+        let table = Resolving {
             location: loaded.metadata.location.clone(),
             options: self.options.clone(),
             committer: None,

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_store::{CredentialSource, ProvidedFields, block_on};
+use deltaplane_store::{CredentialSource, Location, ProvidedFields, block_on};
 
+use crate::api::classic::VolumeInfo;
 use crate::api::{CredentialOperation, Credentials};
 use crate::catalog::Catalog;
 use crate::error::{CatalogError, ErrorType};
@@ -24,6 +25,9 @@ const FIELDS: [(&str, &str); 5] = [
     ("gcs.oauth-token", "token"),
 ];
 
+/// Credentials by the names of storage options, and their end in ms since 1970 (UTC).
+pub type VendedFields = (Vec<(String, String)>, Option<i64>);
+
 /// Whose credentials are asked for.
 #[derive(Clone)]
 pub(super) enum Owner {
@@ -31,6 +35,8 @@ pub(super) enum Owner {
     Table(TableName),
     /// A table whose version 0 isn't written.
     Staging(String),
+    /// A volume.
+    Volume(Box<VolumeInfo>),
 }
 
 struct Provider {
@@ -49,6 +55,11 @@ pub(super) async fn provider(catalog: Arc<dyn Catalog>, owner: Owner, location: 
     let name = match &owner {
         Owner::Table(name) => format!("{PREFIX}{name} at {location} by {}", catalog.describe()),
         Owner::Staging(id) => format!("{PREFIX}{id} at {location} by {}", catalog.describe()),
+        Owner::Volume(volume) => format!(
+            "{PREFIX}volume {volume} at {location} by {}",
+            catalog.describe(),
+            volume = volume.volume_id.as_deref().unwrap_or_default()
+        ),
     };
     let provider = Provider {
         catalog,
@@ -61,8 +72,7 @@ pub(super) async fn provider(catalog: Arc<dyn Catalog>, owner: Owner, location: 
             *provider.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(fields);
         }
         Ok(None) => return Ok(None),
-        // A catalog without this function leaves the credentials to its clients.
-        Err(e) if matches!(e.error_type, ErrorType::NotImplemented | ErrorType::NotFound) => return Ok(None),
+        Err(e) if has_no_credentials(&e) => return Ok(None),
         Err(e) => return Err(e.into()),
     }
     let mut providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,21 +83,64 @@ pub(super) async fn provider(catalog: Arc<dyn Catalog>, owner: Owner, location: 
 impl Provider {
     /// Asks for credentials to write, and without that right for credentials to read.
     async fn ask(&self) -> Result<Option<ProvidedFields>, CatalogError> {
-        let (credentials, operation) = match &self.owner {
-            Owner::Staging(id) => (
-                self.catalog.staging_credentials(id).await?,
-                CredentialOperation::ReadWrite,
-            ),
-            Owner::Table(name) => match self.catalog.credentials(name, CredentialOperation::ReadWrite).await {
-                Err(e) if e.error_type == ErrorType::PermissionDenied => (
-                    self.catalog.credentials(name, CredentialOperation::Read).await?,
-                    CredentialOperation::Read,
-                ),
-                answer => (answer?, CredentialOperation::ReadWrite),
-            },
+        let (write, read) = (CredentialOperation::ReadWrite, CredentialOperation::Read);
+        let (credentials, operation) = match self.credentials(write).await {
+            Err(e) if e.error_type == ErrorType::PermissionDenied && !matches!(self.owner, Owner::Staging(_)) => {
+                (self.credentials(read).await?, read)
+            }
+            answer => (answer?, write),
         };
         Ok(fields_of(&credentials, &self.location, operation))
     }
+}
+
+impl Provider {
+    async fn credentials(&self, operation: CredentialOperation) -> Result<Credentials, CatalogError> {
+        match &self.owner {
+            Owner::Staging(id) => self.catalog.staging_credentials(id).await,
+            Owner::Table(name) => self.catalog.credentials(name, operation).await,
+            Owner::Volume(volume) => self.catalog.volume_credentials(volume, operation).await,
+        }
+    }
+}
+
+/// The current credentials of a table's location, by the names of storage options, and their end in
+/// ms since 1970 (UTC); `None` if the catalog hands out none. A table whose version 0 isn't written
+/// is known by its place in the process that creates it.
+///
+/// # Errors
+/// Those of the catalog.
+pub(super) async fn fields(catalog: Arc<dyn Catalog>, name: TableName, place: &str) -> Result<Option<ProvidedFields>> {
+    let provider = match catalog.load(&name, None).await {
+        Ok(loaded) => Arc::new(Provider {
+            catalog,
+            owner: Owner::Table(name),
+            location: loaded.metadata.location,
+            first: Mutex::default(),
+        }),
+        Err(e) if e.error_type == ErrorType::NoSuchTable => staged_at(place)?.ok_or(e)?,
+        Err(e) => return Err(e.into()),
+    };
+    match provider.ask().await {
+        Err(e) if has_no_credentials(&e) => Ok(None),
+        answer => Ok(answer?),
+    }
+}
+
+/// The provider of a staging table at a location.
+fn staged_at(place: &str) -> Result<Option<Arc<Provider>>> {
+    let place = Location::parse(place)?;
+    let providers = PROVIDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_there = |provider: &&Arc<Provider>| {
+        let location = Location::parse(&provider.location);
+        matches!(provider.owner, Owner::Staging(_)) && location.is_ok_and(|l| l.as_str() == place.as_str())
+    };
+    Ok(providers.values().find(is_there).cloned())
+}
+
+/// A catalog without this function leaves the credentials to its clients.
+fn has_no_credentials(e: &CatalogError) -> bool {
+    matches!(e.error_type, ErrorType::NotImplemented | ErrorType::NotFound)
 }
 
 /// The fields of the credential with the longest prefix of the location.

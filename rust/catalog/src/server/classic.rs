@@ -23,7 +23,7 @@ use crate::server::answers::{Answer, json_answer, parse};
 use crate::server::delta::{Caller, Parameters, parameter, secret};
 use crate::store::Page;
 
-fn page(query: &HashMap<String, String>) -> Result<Page> {
+pub(super) fn page(query: &HashMap<String, String>) -> Result<Page> {
     let max_results = match query.get("max_results").filter(|text| !text.is_empty()) {
         None => 0,
         Some(text) => text
@@ -34,7 +34,7 @@ fn page(query: &HashMap<String, String>) -> Result<Page> {
     Ok(Page { max_results, token })
 }
 
-fn done() -> Answer {
+pub(super) fn done() -> Answer {
     json_answer(&json!({}))
 }
 
@@ -194,7 +194,7 @@ pub(super) async fn path_credentials(State(app): State<App>, Extension(caller): 
 }
 
 /// Credentials in the classic API's form.
-fn temporary(credentials: Credentials) -> TemporaryCredentials {
+pub(super) fn temporary(credentials: Credentials) -> TemporaryCredentials {
     let Some(credential) = credentials.storage_credentials.into_iter().next() else {
         // A local folder needs none.
         return TemporaryCredentials {

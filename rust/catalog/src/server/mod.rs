@@ -7,6 +7,7 @@ mod delta;
 mod metrics;
 mod preview;
 mod tokens;
+mod volumes;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -180,6 +181,9 @@ fn router(app: App) -> Router {
         .route("/schemas/{name}", get(classic::schema).delete(classic::drop_schema))
         .route("/tables", get(classic::list_tables).post(classic::create_table))
         .route("/tables/{name}", get(classic::table).delete(classic::drop_table))
+        .route("/volumes", get(volumes::list).post(volumes::create))
+        .route("/volumes/{name}", get(volumes::volume).delete(volumes::drop_volume))
+        .route("/temporary-volume-credentials", post(volumes::credentials))
         .route("/staging-tables", post(classic::create_staging))
         .route("/temporary-table-credentials", post(classic::table_credentials))
         .route("/temporary-path-credentials", post(classic::path_credentials))

@@ -11,12 +11,12 @@ use crate::managed_features::CATALOG_MANAGED;
 use crate::names::TableName;
 use crate::store::access::{Access, Principal, audit};
 use crate::store::connection::Connection;
+use crate::store::locations::{check_free, check_volumes};
 use crate::store::metadata::{check_contract, check_uniform, is_derived, is_iceberg};
 use crate::store::namespaces::{check_location, find_schema, no_schema};
 use crate::store::record::{Head, TableRecord};
 use crate::store::staging::{finalize, find_by_location};
 use crate::store::tables::{exists, insert, load, uuid_of};
-use crate::store::value::params;
 use crate::store::{Store, now_ms};
 
 impl Store {
@@ -31,7 +31,7 @@ impl Store {
         let name = TableName::new(catalog, schema, &request.name)?;
         by.check(Access::Write, Some(catalog), Some(schema))?;
         request.check()?;
-        let by = by.name.clone();
+        let by = by.clone();
         self.write("", move |connection| {
             create(connection, &name, &request, &by)?;
             load(connection, &name, crate::api::Extensions::default(), None)
@@ -44,20 +44,20 @@ impl Store {
         let name = TableName::new(&info.catalog_name, &info.schema_name, &info.name)?;
         by.check(Access::Write, Some(&name.catalog), Some(&name.schema))?;
         let record = external_record(&name, info, &by.name)?;
-        let by_name = by.name.clone();
-        let target = name.clone();
+        let (principal, target) = (by.clone(), name.clone());
         self.write("", move |connection| {
             check_new(connection, &target)?;
             check_free(connection, &record.location)?;
+            check_volumes(connection, &record.location, &principal)?;
             insert(connection, &record, &external_head(&record))?;
-            audit(connection, &by_name, "CREATE TABLE", &target.to_string())
+            audit(connection, &principal.name, "CREATE TABLE", &target.to_string())
         })
         .await?;
         self.table_info(&name, by).await
     }
 }
 
-fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, by: &str) -> Result<()> {
+fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, by: &Principal) -> Result<()> {
     check_new(connection, name)?;
     let location = request.location.trim_end_matches('/').to_owned();
     let now = now_ms();
@@ -76,7 +76,7 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
         uniform: request.uniform.clone(),
         last_update_version: Some(0),
         last_update_ms: Some(request.last_commit_timestamp_ms),
-        owner: by.to_owned(),
+        owner: by.name.clone(),
         created_at: now,
         updated_at: now,
     };
@@ -90,7 +90,7 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
                     format!("there is no staging table at {}: create one first", record.location),
                 )
             })?;
-            if staging.principal != by {
+            if staging.principal != by.name {
                 return Err(CatalogError::new(
                     ErrorType::PermissionDenied,
                     "only the creator of a staging table may finalize it",
@@ -134,12 +134,13 @@ fn create(connection: &mut Connection, name: &TableName, request: &CreateTable, 
                 ));
             }
             check_free(connection, &record.location)?;
+            check_volumes(connection, &record.location, by)?;
             record.uuid = uuid::Uuid::new_v4().to_string();
             external_head(&record)
         }
     };
     insert(connection, &record, &head)?;
-    audit(connection, by, "CREATE TABLE", &name.to_string())
+    audit(connection, &by.name, "CREATE TABLE", &name.to_string())
 }
 
 fn external_head(record: &TableRecord) -> Head {
@@ -215,36 +216,4 @@ fn check_new(connection: &mut Connection, name: &TableName) -> Result<()> {
         Some(_) => Err(exists(name)),
         None => Ok(()),
     }
-}
-
-/// Refuses a location that equals another table's, or is above or below it: two owners of one file
-/// would destroy it.
-pub(crate) fn check_free(connection: &mut Connection, location: &str) -> Result<()> {
-    let mut above = location;
-    while let Some((parent, _)) = above.rsplit_once('/') {
-        above = parent;
-        if above.ends_with("//") || above.ends_with(':') || above.ends_with('/') {
-            break;
-        }
-        refuse_used(connection, location, above, above)?;
-    }
-    // '0' follows '/' in the order of bytes.
-    refuse_used(connection, location, location, location)?;
-    refuse_used(connection, location, &format!("{location}/"), &format!("{location}0"))
-}
-
-/// Refuses if a table's location is in a range; the range's end is excluded unless it is its start.
-fn refuse_used(connection: &mut Connection, location: &str, from: &str, to: &str) -> Result<()> {
-    let tables = "SELECT location FROM tables WHERE location >= $1 AND (location < $2 OR location = $1) LIMIT 1";
-    let staging =
-        "SELECT location FROM staging_tables WHERE location >= $1 AND (location < $2 OR location = $1) LIMIT 1";
-    for sql in [tables, staging] {
-        if let Some(mut row) = connection.first(sql, params![from, to])? {
-            return Err(CatalogError::invalid(format!(
-                "the location {location} overlaps with that of another table, {}",
-                row.text()?
-            )));
-        }
-    }
-    Ok(())
 }

@@ -6,7 +6,8 @@ use crate::store::value::params;
 
 /// Each step once, in order; a step that was released is never changed. `{text}` is the type of
 /// texts that are compared by bytes.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
 CREATE TABLE catalogs (
     name {text} PRIMARY KEY, id {text} NOT NULL, comment {text}, properties {text} NOT NULL,
     storage_root {text}, owner {text} NOT NULL, created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL);
@@ -49,7 +50,15 @@ CREATE TABLE grants (
 CREATE TABLE audit (
     at BIGINT NOT NULL, principal {text} NOT NULL, action {text} NOT NULL, object {text} NOT NULL);
 CREATE INDEX audit_at ON audit (at);
-"];
+",
+    "
+CREATE TABLE volumes (
+    id {text} PRIMARY KEY, catalog {text} NOT NULL, schema {text} NOT NULL, name {text} NOT NULL,
+    volume_type {text} NOT NULL, location {text} NOT NULL UNIQUE, comment {text}, owner {text} NOT NULL,
+    created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL,
+    FOREIGN KEY (catalog, schema) REFERENCES schemas (catalog, name), UNIQUE (catalog, schema, name));
+",
+];
 
 /// Brings the database to the current version, in one transaction.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {

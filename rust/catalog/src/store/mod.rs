@@ -5,6 +5,7 @@ mod access;
 mod commits;
 mod connection;
 mod creation;
+mod locations;
 mod metadata;
 mod migrations;
 mod namespaces;
@@ -15,6 +16,7 @@ mod staging;
 mod tables;
 mod updates;
 mod value;
+mod volumes;
 mod workers;
 
 use std::path::PathBuf;

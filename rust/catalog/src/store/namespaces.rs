@@ -125,7 +125,7 @@ impl Store {
         let (name, by) = (name.to_owned(), by.name.clone());
         self.write("", move |connection| {
             find_catalog(connection, &name)?.ok_or_else(|| no_catalog(&name))?;
-            if has_tables(connection, &name, None)? {
+            if has_tables(connection, &name, None)? || has_volumes(connection, &name, None)? {
                 return Err(not_empty("catalog", &name));
             }
             let schemas = connection.query("SELECT name FROM schemas WHERE catalog = $1", params![&name])?;
@@ -220,13 +220,13 @@ impl Store {
         .await
     }
 
-    /// Drops a schema without tables.
+    /// Drops a schema without tables and volumes.
     pub async fn drop_schema(&self, catalog: &str, name: &str, by: &Principal) -> Result<()> {
         by.check(Access::Manage, Some(catalog), Some(name))?;
         let (catalog, name, by) = (catalog.to_owned(), name.to_owned(), by.name.clone());
         self.write("", move |connection| {
             find_schema(connection, &catalog, &name)?.ok_or_else(|| no_schema(&catalog, &name))?;
-            if has_tables(connection, &catalog, Some(&name))? {
+            if has_tables(connection, &catalog, Some(&name))? || has_volumes(connection, &catalog, Some(&name))? {
                 return Err(not_empty("schema", &name));
             }
             connection.execute(
@@ -364,6 +364,17 @@ fn has_tables(connection: &mut Connection, catalog: &str, schema: Option<&str>) 
             params![catalog, schema],
         ),
         None => connection.first("SELECT uuid FROM tables WHERE catalog = $1 LIMIT 1", params![catalog]),
+    };
+    Ok(row?.is_some())
+}
+
+fn has_volumes(connection: &mut Connection, catalog: &str, schema: Option<&str>) -> Result<bool> {
+    let row = match schema {
+        Some(schema) => connection.first(
+            "SELECT id FROM volumes WHERE catalog = $1 AND schema = $2 LIMIT 1",
+            params![catalog, schema],
+        ),
+        None => connection.first("SELECT id FROM volumes WHERE catalog = $1 LIMIT 1", params![catalog]),
     };
     Ok(row?.is_some())
 }

@@ -102,6 +102,14 @@ impl Managed {
         }
     }
 
+    /// The content of a version's commit, if the catalog holds it.
+    pub(crate) async fn held_content(&self, version: u64) -> Result<Option<Bytes>> {
+        match self.place(version).await? {
+            Place::Held(commit) => self.content(&commit).await.map(Some),
+            Place::Published | Place::Nowhere => Ok(None),
+        }
+    }
+
     /// The content of a commit that the catalog holds. Its staged file may have been cleaned up
     /// after it was published.
     pub(super) async fn content(&self, commit: &Ratified) -> Result<Bytes> {

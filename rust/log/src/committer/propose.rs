@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::commit::reader::Commit;
 use crate::committer::known::at_catalog;
 use crate::committer::managed::Managed;
-use crate::committer::{Content, Decision, Proposal, StagedFile};
+use crate::committer::{Content, Decision, Proposal, StagedFile, staging};
 use crate::{new_id, now_ms};
 
 /// Proposals of one commit between which versions are published because the catalog asks for that.
@@ -25,7 +25,10 @@ impl Managed {
         let mut proposal = self.proposal(version, &text)?;
         proposal.content = match version {
             0 => match self.put_first(&text).await? {
-                Some(file) => Content::Published(file),
+                Some(file) => {
+                    staging::make_folder(self);
+                    Content::Published(file)
+                }
                 None => return Ok(PutOutcome::Exists),
             },
             _ if text.len() as u64 <= self.committer.most_inline_bytes() => Content::Inline(text),

@@ -4,9 +4,23 @@ use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::paths::{self, LOG_DIR, STAGED_DIR};
 use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
+use tracing::warn;
 
 use crate::committer::Content;
 use crate::committer::managed::{self, Managed};
+
+/// Makes the folder, where a store has folders of its own: Delta's kernel writes staged commits
+/// only to a folder that the creator of the table has made.
+pub(super) fn make_folder(managed: &Managed) {
+    let Some(root) = managed.behind.local_path("") else {
+        return;
+    };
+    let folder = root.join(LOG_DIR).join(STAGED_DIR);
+    if let Err(e) = std::fs::create_dir_all(&folder) {
+        // Our own writers make it when they stage a commit.
+        warn!("the folder {} can't be made: {e}", folder.display());
+    }
+}
 
 /// The staged commits, each with its version.
 async fn staged(managed: &Managed) -> Result<Vec<(u64, ObjectInfo)>> {

@@ -22,7 +22,7 @@ use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
 use crate::checkpoint::row_filter::Skipping;
 use crate::commit::reader;
 use crate::commit::reader::{FileLines, packed};
-
+use crate::committer::managed;
 use crate::history::{HistoryEntry, version_at};
 use crate::snapshot::Snapshot;
 use crate::snapshot::file_scan::{emit, fed, prune};
@@ -33,6 +33,9 @@ use crate::snapshot::file_scan::{emit, fed, prune};
 pub enum ReplayPart {
     /// Commits after the checkpoint, or compactions, by their bare names.
     Commits(Vec<String>),
+    /// Commits that the table's catalog holds, with their content: other processes open the table's
+    /// files by their place, and don't ask the catalog.
+    CatalogCommits(Vec<CatalogCommit>),
     /// Row groups of a checkpoint file, which must be the exact file that the version was opened
     /// from.
     RowGroups(SeenFile, Vec<usize>),
@@ -46,11 +49,32 @@ impl ReplayPart {
     /// What it holds, as it is called in the serialized form.
     pub fn kind(&self) -> &'static str {
         match self {
-            ReplayPart::Commits(_) => "commits",
+            ReplayPart::Commits(_) | ReplayPart::CatalogCommits(_) => "commits",
             ReplayPart::RowGroups(..) => "row_groups",
             ReplayPart::Sidecars(_) => "sidecars",
             ReplayPart::Manifest(_) => "manifest",
         }
+    }
+}
+
+/// A commit that isn't published, or that the catalog doesn't know to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogCommit {
+    name: String,
+    text: String,
+}
+
+impl CatalogCommit {
+    fn new(name: String, content: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(content)
+            .map_err(|e| Error::corrupt_log(format!("{name} isn't UTF-8: {e}")))?
+            .to_owned();
+        Ok(CatalogCommit { name, text })
+    }
+
+    fn parse(self) -> Result<reader::Commit> {
+        let name = LogName::parse(&self.name, 1, 0).ok_or_else(|| not_a_commit(&self.name))?;
+        reader::Commit::parse(name, self.text.into())
     }
 }
 
@@ -157,10 +181,19 @@ impl Snapshot {
     }
 
     async fn parts_of_open(&self, target_bytes: u64) -> Result<ReplayParts> {
-        let commits: Vec<(String, u64)> = self
-            .commit_files()
-            .map(|n| (n.name.to_string(), n.size_bytes))
-            .collect();
+        let managed = managed::of(self.store());
+        let (mut commits, mut held) = (Vec::new(), Vec::new());
+        for file in self.commit_files() {
+            let (name, size_bytes) = (file.name.to_string(), file.size_bytes);
+            let content = match &managed {
+                Some(managed) if file.kind == LogFile::Commit => managed.held_content(file.version).await?,
+                _ => None,
+            };
+            match content {
+                Some(content) => held.push((CatalogCommit::new(name, &content)?, size_bytes)),
+                None => commits.push((name, size_bytes)),
+            }
+        }
         let checkpoint = self.base_checkpoint();
         let (in_parquet, has_manifest_adds, may_repeat) = match checkpoint {
             Some((_, reader)) => (
@@ -190,10 +223,15 @@ impl Snapshot {
         Ok(ReplayParts {
             may_repeat,
             checkpoint: manifests.chain(row_groups).chain(sidecars).collect(),
-            commit_bytes: commits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add),
+            commit_bytes: commits
+                .iter()
+                .map(|(_, bytes)| *bytes)
+                .chain(held.iter().map(|(_, bytes)| *bytes))
+                .fold(0, u64::saturating_add),
             commits: packed(commits, target_bytes)
                 .into_iter()
                 .map(ReplayPart::Commits)
+                .chain(packed(held, target_bytes).into_iter().map(ReplayPart::CatalogCommits))
                 .collect(),
         })
     }
@@ -226,7 +264,9 @@ pub fn checkpoint_adds(
     fed(|mut send| async move {
         let skipping = pruner.map(|pruner| Skipping { pruner, counters: None });
         let parts = match part {
-            ReplayPart::Commits(_) => return Err(Error::internal("commits are no part of a checkpoint")),
+            ReplayPart::Commits(_) | ReplayPart::CatalogCommits(_) => {
+                return Err(Error::internal("commits are no part of a checkpoint"));
+            }
             ReplayPart::RowGroups(seen, groups) => vec![Part::of_row_groups(&store, (&seen).into(), groups)],
             ReplayPart::Sidecars(keys) => keys.into_iter().map(|key| Part::new(&store, key, None)).collect(),
             ReplayPart::Manifest(key) => {
@@ -251,25 +291,32 @@ pub fn checkpoint_adds(
 pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Result<CommitActions>> {
     let names = match part {
         ReplayPart::Commits(names) => names,
+        ReplayPart::CatalogCommits(held) => {
+            let actions = held.into_iter().map(|commit| actions_of(&commit.parse()?));
+            return futures::stream::iter(actions).boxed();
+        }
         _ => return failed(Error::internal("a part of a checkpoint has no commits")),
     };
     // Sizes and times only serve to form the parts, none of which is empty.
     let parsed: Option<Vec<LogName>> = names.iter().map(|name| LogName::parse(name, 1, 0)).collect();
     let Some(parsed) = parsed else {
-        return failed(Error::internal("a part of the commits names something else"));
+        return failed(not_a_commit(&names.concat()));
     };
-    let actions = reader::stream(store, parsed, FileLines::Retained).and_then(|commit| {
-        let actions_of = |commit: &reader::Commit| {
-            let files = commit.files()?;
-            Ok(CommitActions {
-                version: commit.version(),
-                adds: files.adds.clone(),
-                removes: files.removes.clone(),
-            })
-        };
-        future::ready(actions_of(&commit))
-    });
-    actions.boxed()
+    let commits = reader::stream(store, parsed, FileLines::Retained);
+    commits.and_then(|commit| future::ready(actions_of(&commit))).boxed()
+}
+
+fn actions_of(commit: &reader::Commit) -> Result<CommitActions> {
+    let files = commit.files()?;
+    Ok(CommitActions {
+        version: commit.version(),
+        adds: files.adds.clone(),
+        removes: files.removes.clone(),
+    })
+}
+
+fn not_a_commit(name: &str) -> Error {
+    Error::internal(format!("a part of the commits names something else: {name}"))
 }
 
 fn failed(e: Error) -> BoxStream<'static, Result<CommitActions>> {
@@ -278,6 +325,7 @@ fn failed(e: Error) -> BoxStream<'static, Result<CommitActions>> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -287,6 +335,22 @@ mod tests {
         assert_eq!(runs, [vec![0, 1], vec![2], vec![3], vec![4, 5, 6]]);
         assert!(packed(Vec::<(u8, u64)>::new(), 10).is_empty());
         assert_eq!(packed([('a', u64::MAX), ('b', u64::MAX)], u64::MAX), [vec!['a', 'b']]);
+    }
+
+    #[test]
+    fn commits_of_a_catalog_travel_with_their_content() {
+        let text = concat!(
+            r#"{"commitInfo":{"operation":"WRITE"}}"#,
+            "\n",
+            r#"{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":2,"dataChange":true}}"#
+        );
+        let commit = CatalogCommit::new(format!("{:020}.json", 7), text.as_bytes()).unwrap();
+        let actions = actions_of(&commit.parse().unwrap()).unwrap();
+        assert_eq!(
+            (actions.version, actions.adds.num_rows(), actions.removes.num_rows()),
+            (7, 1, 0)
+        );
+        assert!(CatalogCommit::new("x".to_owned(), &[0xff]).is_err());
     }
 
     #[test]
