@@ -1,6 +1,7 @@
 """Which tests apply to the Spark that runs them: each condition names the versions and the reason.
 
-Also gives the tests, on PySpark 3.5, the three names of PySpark 4 by which they look at results.
+Also gives the tests, on PySpark 3.5, the names of PySpark 4 by which they make schemas and look at
+results.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def only_before(version: str, reason: str) -> pytest.MarkDecorator:
 
 
 def prepare_pyspark_3() -> None:
-    """On PySpark 3.5, lets the tests run, and gives them `DataFrame.toArrow`, `createDataFrame` of
-    Arrow tables and `getCondition` of errors.
+    """Gives the tests, on PySpark 3.5, `DataFrame.toArrow`, `createDataFrame` of Arrow tables,
+    `DataType.fromDDL` and `getCondition` of errors.
 
     The package itself doesn't use them where PySpark lacks them
     (tests/structure/test_older_pyspark.py).
@@ -61,13 +62,9 @@ def prepare_pyspark_3() -> None:
         return
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, _parse_datatype_string
 
-    from deltaplane.spark.jvm import internals, spark_versions
     from deltaplane.spark.jvm.older_pyspark import arrow_table, frame_of_arrow
-
-    # 3.5 is refused until all tests of tests/spark pass on it; for these it is tried.
-    tried = ("3.5", *spark_versions.SUPPORTED)
-    spark_versions.SUPPORTED = internals.SUPPORTED = internals.STREAMS_SUPPORTED = tried
 
     theirs = SparkSession.createDataFrame
 
@@ -76,4 +73,5 @@ def prepare_pyspark_3() -> None:
 
     DataFrame.toArrow = arrow_table
     SparkSession.createDataFrame = created
+    DataType.fromDDL = staticmethod(_parse_datatype_string)
     PySparkException.getCondition = lambda error: error.getErrorClass()

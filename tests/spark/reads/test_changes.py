@@ -20,6 +20,7 @@ def rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(zip(*table.to_pydict().values(), strict=True), key=repr)
 
 
+@pytest.mark.usefixtures("sources")
 def test_changes_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     # P131, P132
     on = {"delta.enableChangeDataFeed": "true"}
@@ -37,6 +38,7 @@ def test_changes_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     assert frame.option("predicate", "p = 2").load(path).count() == 4
 
 
+@pytest.mark.usefixtures("sources")
 def test_refusals_come_before_any_task(spark: SparkSession, path: str) -> None:
     dp.write(spark.range(2), path)
     with pytest.raises(exceptions.InvalidArgumentError, match=r"delta\.enableChangeDataFeed"):

@@ -230,6 +230,7 @@ def test_a_source_is_evaluated_once(spark: SparkSession, path: str) -> None:
 
 
 @VECTORS_OR_NOT
+@pytest.mark.usefixtures("ansi")
 def test_a_failing_task_leaves_the_table_as_it_was(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
     table = made(spark, path, TWO, configuration=properties)
     before = rows(path)

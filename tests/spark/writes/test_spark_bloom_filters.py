@@ -13,6 +13,7 @@ from bloom_filters import COLUMNS, damage, filtered, live_files
 from deltaplane import DeltaTable, WriterProperties, convert_to_deltalake, write_deltalake
 from deltaplane import spark as dp
 from deltaplane.properties import BloomFilterProperties, ColumnProperties
+from sparks import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +59,9 @@ def test_frames_are_written_with_filters(spark: SparkSession, tmp_path: Path, mo
 
     for file in files:
         chunk = pq.read_metadata(file).row_group(0).column(0)
-        assert chunk.bloom_filter_length < 10_000
+        # The Parquet library of Spark 3.5 doesn't write the length.
+        if is_at_least("4.0") or more:
+            assert chunk.bloom_filter_length < 10_000
         damage(file)
     for predicate in ("Key = 101", "text = 't101'", "s.k = 101", "Key IN (1, 3)"):
         assert DeltaTable(path).to_pyarrow_table(filters=predicate).num_rows == 0, predicate
@@ -105,6 +108,7 @@ def test_familiar_writers_take_sparks_options(enabled: SparkSession, tmp_path: P
     assert all(filtered(file) == {"Key"} for file in files)
 
 
+@pytest.mark.usefixtures("sources")
 def test_sparks_own_options_choose_columns(spark: SparkSession, tmp_path: Path) -> None:
     enabled = "parquet.bloom.filter.enabled"
     cases: list[tuple[dict[str, str], set[str]]] = [
