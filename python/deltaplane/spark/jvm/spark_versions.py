@@ -16,6 +16,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 
 __all__ = [
     "SUPPORTED",
+    "check_clusters_are_ours",
     "ends_texts_at_quotes",
     "for_version",
     "frame_class",
@@ -94,6 +95,19 @@ def has_variant() -> bool:
     import pyspark
 
     return _release(pyspark.__version__) >= (4, 0)
+
+
+def check_clusters_are_ours(is_ours: bool) -> None:
+    """Refuses `clusterBy` of a writer of PySpark 3.5, which has none, for another format than delta.
+
+    Raises:
+        UnsupportedFeatureError: the writer's format, as far as it is known, isn't delta.
+    """
+    if not is_ours:
+        raise UnsupportedFeatureError(
+            'clusterBy of another format than delta needs PySpark 4.0: for a Delta table say format("delta"), or '
+            'using("delta") with writeTo, before clusterBy'
+        )
 
 
 def refuse_older() -> None:

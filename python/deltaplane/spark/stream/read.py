@@ -26,6 +26,7 @@ from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import hadoop_path
 from deltaplane.spark.jvm.schema import shown
+from deltaplane.spark.jvm.spark_versions import has_sources
 from deltaplane.spark.scan.file_index import PinnedSnapshot
 from deltaplane.spark.scan.read import data_frame
 from deltaplane.spark.scan.replay import Files
@@ -146,9 +147,12 @@ class TableSource:
 
     def getDefaultReadLimit(self, *_: None) -> Any:
         """The limit of a micro-batch; if the options limit both files and bytes, `latestOffset`
-        applies both."""
+        applies both, which only asks the JVM's limit whether it is one."""
         if self._options.max_files is not None:
             return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
+        if not has_sources():
+            # Spark 3.5 has no limit of bytes; this limit takes its place.
+            return self._jvm.read_limit.maxRows((1 << 63) - 1)
         return self._jvm.read_limit.maxBytes(self._options.max_bytes)
 
     def prepareForTriggerAvailableNow(self, *_: None) -> None:
