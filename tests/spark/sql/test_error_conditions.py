@@ -302,7 +302,9 @@ def test_what_a_stream_refuses_is_its_cause(spark: SparkSession, table: str, pat
     assert isinstance(cause_of(failed), ours.SchemaMismatchError)
     failed = ended(started(rows.selectExpr("v AS other"), f"{path} 3").format("delta").start(f"{path} other"))
     assert "[CAST_INVALID_INPUT]" in str(failed)
-    assert isinstance(cause_of(failed), sparks.NumberFormatException)
+    # PySpark 3.5 has no class for what a task raises.
+    if is_at_least("4.0"):
+        assert isinstance(cause_of(failed), sparks.NumberFormatException)
 
 
 def test_a_condition_is_in_the_text_that_is_left_of_an_error(spark: SparkSession, table: str, path: str) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DATABASE = "refused_statements"
+ANSI = "spark.sql.ansi.enabled"
 # Spark's own conditions of statements in the list, where Spark 4.1 has others.
 OF_SPARK_4_1 = {
     "DELETE FROM t WHERE id IN ()": "PARSE_SYNTAX_ERROR",
@@ -133,6 +134,9 @@ def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     }
     names |= {"nowhere": str(folder / "nowhere_at"), "folder": str(folder / "folder")}
     dp.enable(spark)
+    # The default from Spark 4.0 on, of which the list is.
+    ansi = spark.conf.get(ANSI, None)
+    spark.conf.set(ANSI, "true")
     spark.sql(f"CREATE DATABASE {DATABASE} LOCATION '{folder}'")
     spark.catalog.setCurrentDatabase(DATABASE)
     try:
@@ -140,6 +144,9 @@ def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
             spark.sql(filled(statement, names))
         yield names
     finally:
+        spark.conf.unset(ANSI)
+        if ansi is not None:
+            spark.conf.set(ANSI, ansi)
         for view in ("tv", "src"):
             spark.catalog.dropTempView(view)
         spark.catalog.setCurrentDatabase("default")

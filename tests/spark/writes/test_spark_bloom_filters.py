@@ -51,7 +51,8 @@ def test_frames_are_written_with_filters(spark: SparkSession, tmp_path: Path, mo
     path = str(tmp_path / "t")
     dp.write(rows(spark, 4000), path, configuration={COLUMNS: "Key, text, s.k"}, **more)
     dp.write(rows(spark, 4000), path, **more)
-    assert is_by_spark(path) == (not more)
+    # Spark 3.5's own filters would have 4 MB each.
+    assert is_by_spark(path) == (not more and is_at_least("4.0"))
     files = live_files(path)
     assert {frozenset(filtered(file)) for file in files} == {frozenset({"Key", "text", "s.k"})}
     assert DeltaTable(path).to_pyarrow_table(filters="Key = 100").num_rows == 2
@@ -59,9 +60,7 @@ def test_frames_are_written_with_filters(spark: SparkSession, tmp_path: Path, mo
 
     for file in files:
         chunk = pq.read_metadata(file).row_group(0).column(0)
-        # The Parquet library of Spark 3.5 doesn't write the length.
-        if is_at_least("4.0") or more:
-            assert chunk.bloom_filter_length < 10_000
+        assert chunk.bloom_filter_length < 10_000
         damage(file)
     for predicate in ("Key = 101", "text = 't101'", "s.k = 101", "Key IN (1, 3)"):
         assert DeltaTable(path).to_pyarrow_table(filters=predicate).num_rows == 0, predicate

@@ -21,6 +21,7 @@ __all__ = [
     "for_version",
     "frame_class",
     "generation",
+    "has_sized_filters",
     "has_sources",
     "has_variant",
     "is_supported",
@@ -97,8 +98,16 @@ def has_variant() -> bool:
     return _release(pyspark.__version__) >= (4, 0)
 
 
+def has_sized_filters() -> bool:
+    """Whether Spark's Parquet library chooses the size of a Bloom filter by the number of values;
+    that of 3.5 writes 4 MB for each column of a file whose values nobody counted."""
+    import pyspark
+
+    return _release(pyspark.__version__) >= (4, 0)
+
+
 def check_clusters_are_ours(is_ours: bool) -> None:
-    """Refuses `clusterBy` of a writer of PySpark 3.5, which has none, for another format than delta.
+    """Refuses `clusterBy` of a writer of PySpark 3.5, which has none, unless the format is delta.
 
     Raises:
         UnsupportedFeatureError: the writer's format, as far as it is known, isn't delta.
