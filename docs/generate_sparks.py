@@ -50,6 +50,7 @@ FOOT = """
   the formats `delta` and `deltaplane` to a classic session; Spark Connect needs PySpark 4.
 - **Expressions that fail** (before 4.0): `spark.sql.ansi.enabled` is off by default, so that a
   division by zero in a MERGE, UPDATE or write is NULL, as in the session's queries.
+- **Streams of the change feed** (before 4.2): a batch reads the feed on each Spark.
 - **A stream whose sink is the format by itself** (before 4.1), and **one whose source is** (before
   4.2): streams of an enabled session, `read_stream` and `write_stream` work on each.
 - **Joins whose condition names `_metadata`** (before 4.1): `join` fails with a ClassCastException;
