@@ -306,8 +306,7 @@ def test_options_of_readers(enabled: SparkSession, table: str, path: str) -> Non
             passing.load(f"{path} unfed")
         assert unfed.value.getCondition() == "DELTA_MISSING_CHANGE_DATA"
     else:
-        # The feed's stream is one of a data source in Python.
-        with pytest.raises(exceptions.UnsupportedFeatureError, match="no data sources in Python"):
+        with pytest.raises(exceptions.UnsupportedFeatureError, match=r"needs PySpark 4\.2.*read_changes"):
             stream.load(path)
     with pytest.raises(exceptions.InvalidArgumentError, match="option of a batch"):
         enabled.readStream.format("delta").option("versionAsOf", 0).load(path)

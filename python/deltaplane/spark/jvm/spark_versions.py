@@ -120,8 +120,8 @@ def check_clusters_are_ours(is_ours: bool) -> None:
 
 
 def refuse_older() -> None:
-    """Refuses a PySpark that is older than the supported ones, which has no data sources in Python
-    that could serve instead of the native scan.
+    """Refuses a PySpark that is older than the supported ones, which has neither the internals that
+    the native scan uses nor a data source in Python that could serve instead.
 
     Raises:
         UnsupportedFeatureError: such a PySpark.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
 from deltaplane.spark.datasource.session import portable_stream_reader
@@ -68,6 +68,7 @@ def read_stream(
         TableNotFoundError: the path contains no table.
         InvalidArgumentError: an unknown option, or an invalid value.
         CorruptLogError: the schema log below `schemaTrackingLocation` has invalid content.
+        UnsupportedFeatureError: a stream of the change feed on PySpark 3.5.
 
     A query ends with an error that names the commit if the commit deletes or changes rows, if the
     table's columns changed (define the stream again and restart the query, which continues at the
@@ -89,6 +90,12 @@ def read_stream(
     if unknown := [name for name in stream_options if name.lower() not in STREAM_OPTIONS]:
         raise InvalidArgumentError(f"a stream has no option {unknown[0]!r}; what reaches the store goes into options")
     parsed = StreamOptions.of(own)
+    if parsed.read_change_feed and not has_sources():
+        raise UnsupportedFeatureError(
+            "following the change feed needs PySpark 4.2 or newer, whose data sources in Python read it: upgrade, or read "
+            "batches of versions with deltaplane.spark.read_changes",
+            table=location,
+        )
     try:
         if parsed.read_change_feed:
             raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
