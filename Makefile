@@ -162,7 +162,7 @@ PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-confi
 	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
 
 # The development environment has one version of Spark; the others come before it on the path.
-SPARKS ?= 4.0 4.1 4.3
+SPARKS ?= 3.5 4.0 4.1 4.3
 SPARKS_ARGS ?= tests/spark tests/crash/test_stream_steps.py tests/crash/test_stream_kill.py
 
 $(STAMPS)/spark-%: requirements/spark-%.lock | $(STAMPS)/venv
@@ -171,7 +171,7 @@ $(STAMPS)/spark-%: requirements/spark-%.lock | $(STAMPS)/venv
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: test-sparks
-test-sparks: develop $(SPARKS:%=$(STAMPS)/spark-%) ## the tests of Spark on the other versions that are supported (SPARKS="4.0 4.1 4.3")
+test-sparks: develop $(SPARKS:%=$(STAMPS)/spark-%) ## the tests of Spark on the other versions that are supported (SPARKS="3.5 4.0 4.1 4.3")
 	for version in $(SPARKS); do \
 		PYTHONPATH=$(CURDIR)/.cache/sparks/$$version $(BIN)/python -m pytest -n $(PYTEST_WORKERS) \
 			--no-loadscope-reorder $(SPARKS_ARGS); \

@@ -17,12 +17,13 @@ PAGE = ROOT / "docs" / "which-spark.md"
 
 HEAD = """# Which Spark?
 
-`deltaplane.spark` works with PySpark 4.0 to 4.3. One Spark that already runs is a good reason to
+`deltaplane.spark` works with PySpark 3.5 to 4.3. One Spark that already runs is a good reason to
 stay with it: tables are the same on each. For a new program take the newest one.
 
 | Spark | Java | what to know |
 | --- | --- | --- |
-| before 4.0 | | `deltaplane.spark` is refused by name; `DeltaTable` and `deltaplane.sql` need no Spark |
+| before 3.5 | | `deltaplane.spark` is refused by name; `DeltaTable` and `deltaplane.sql` need no Spark |
+| 3.5 | 17 (8 and 11 untried) | formats need `enable`; ANSI mode is off by default; no VARIANT, SQL scripts, `mergeInto`; Scala 2.12 |
 | 4.0 | 17 or newer | SQL scripts need `spark.sql.scripting.enabled` and have no handlers; `''` within a text ends it and begins another |
 | 4.1 to 4.3 | 17 or newer | the environment of development has 4.2 |
 
@@ -33,8 +34,8 @@ PySpark's conversions use pandas, which the extra `spark` keeps below 3.
 `make record-sparks` tries these rows, functions of `tests/spark_versions/features.py` that assert
 their results. *From Spark …* means that this Spark lacks what the feature needs, and that the error
 of the attempt says so: the record fails if the feature works, or fails in another way.
-A Spark without a column isn't recorded yet. `make test-sparks` runs all tests of Spark on 4.0, 4.1
-and 4.3, `make test` on 4.2.
+A Spark without a column isn't recorded yet. `make test-sparks` runs all tests of Spark on 3.5,
+4.0, 4.1 and 4.3, `make test` on 4.2.
 """
 
 FOOT = """
@@ -42,12 +43,20 @@ FOOT = """
 
 - **Columns of type void** (before 4.1): Spark's Parquet reader doesn't have the type, so that a
   table with such a column is refused until a value gives the column a type.
+- **Widened columns** (before 4.0): Spark's Parquet reader doesn't convert the values of older
+  files, so that a table with such a column is refused, unless it was widened among byte, short and
+  integer.
+- **The format by itself** (before 4.0): PySpark has no data sources in Python. `enable` provides
+  the formats `delta` and `deltaplane` to a classic session; Spark Connect needs PySpark 4.
+- **Expressions that fail** (before 4.0): `spark.sql.ansi.enabled` is off by default, so that a
+  division by zero in a MERGE, UPDATE or write is NULL, as in the session's queries.
+- **Streams of the change feed** (before 4.2): a batch reads the feed on each Spark.
 - **A stream whose sink is the format by itself** (before 4.1), and **one whose source is** (before
   4.2): streams of an enabled session, `read_stream` and `write_stream` work on each.
 - **Joins whose condition names `_metadata`** (before 4.1): `join` fails with a ClassCastException;
   select the field first.
 
-## The next Spark, and 3.5
+## The next Spark
 
 Spark's internal classes have no promise, so that a version is supported once all tests of Spark
 pass on it, not before.
@@ -55,13 +64,10 @@ pass on it, not before.
 1. A release candidate gets a file of its own in `requirements`, and `make test-sparks SPARKS=…`
    runs the tests on it.
 2. Classes that moved are lines of `spark_versions.py`; what differs more is a Java class of a
-   generation (`jvm/java/spark4`).
+   generation (`jvm/java/spark3`, `jvm/java/spark4`).
 3. `make record-sparks` adds its column here, and the bound of the extra `spark` moves.
 4. A version leaves a year after the Spark project has ended it; the changelog says so one minor
    version ahead.
-
-3.5 is at the second step: its classes (`jvm/java/spark3`, Scala 2.12) compile, and
-`make test-sparks SPARKS=3.5` runs the tests on it, of which not all pass yet.
 """
 
 

@@ -1,6 +1,7 @@
 """Which tests apply to the Spark that runs them: each condition names the versions and the reason.
 
-Also gives the tests, on PySpark 3.5, the three names of PySpark 4 by which they look at results.
+Also gives the tests, on PySpark 3.5, the names of PySpark 4 by which they make schemas and look at
+results.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 __all__ = [
+    "TASK_ERROR",
     "VERSION",
     "is_at_least",
     "needs_sources",
@@ -40,6 +44,9 @@ def needs_spark(version: str, reason: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not is_at_least(version), reason=f"Spark before {version} {reason}")
 
 
+# What PySpark raises for a job with a failed task: 3.5 has no class of its own for that.
+TASK_ERROR: type[Exception] = PySparkException if is_at_least("4.0") else Py4JJavaError
+
 needs_sources = needs_spark("4.0", "has no data sources in Python, so that the format needs `enable`")
 
 needs_stream_sinks = needs_spark("4.1", "gives a data source in Python no streams of Arrow data to write")
@@ -51,23 +58,18 @@ def only_before(version: str, reason: str) -> pytest.MarkDecorator:
 
 
 def prepare_pyspark_3() -> None:
-    """On PySpark 3.5, lets the tests run, and gives them `DataFrame.toArrow`, `createDataFrame` of
-    Arrow tables and `getCondition` of errors.
+    """Gives the tests, on PySpark 3.5, `DataFrame.toArrow`, `createDataFrame` of Arrow tables,
+    `DataType.fromDDL` and `getCondition` of errors.
 
     The package itself doesn't use them where PySpark lacks them
     (tests/structure/test_older_pyspark.py).
     """
     if VERSION >= (4, 0):
         return
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, _parse_datatype_string
 
-    from deltaplane.spark.jvm import internals, spark_versions
     from deltaplane.spark.jvm.older_pyspark import arrow_table, frame_of_arrow
-
-    # 3.5 is refused until all tests of tests/spark pass on it; for these it is tried.
-    tried = ("3.5", *spark_versions.SUPPORTED)
-    spark_versions.SUPPORTED = internals.SUPPORTED = internals.STREAMS_SUPPORTED = tried
 
     theirs = SparkSession.createDataFrame
 
@@ -76,4 +78,5 @@ def prepare_pyspark_3() -> None:
 
     DataFrame.toArrow = arrow_table
     SparkSession.createDataFrame = created
+    DataType.fromDDL = staticmethod(_parse_datatype_string)
     PySparkException.getCondition = lambda error: error.getErrorClass()

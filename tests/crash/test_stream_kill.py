@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from crash.copying import append, batches, copied
-from following import READS
+from following import READS, WRITES
 
 KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "2"))
 # Number of kills per query; the next query uses other ways to read and write.
@@ -58,7 +58,7 @@ def test_every_row_is_there_once(tmp_path: Path) -> None:
         reads = READS[start // KILLS_PER_QUERY % len(READS)]
         rows = append(source, 0, FILES_PER_KILL)
         for n in range(start, min(start + KILLS_PER_QUERY, KILLS)):
-            writes = choose.choice(("native", "data source"))
+            writes = choose.choice(WRITES)
             before = batches(target)
             with copier(source, target, reads, writes, log) as process:
                 wait_for(process, target, before + choose.randint(1, 3), log)

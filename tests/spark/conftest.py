@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sparks import is_at_least
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -52,6 +54,25 @@ def enabled(spark: SparkSession) -> Iterator[SparkSession]:
     dp.enable(spark)
     yield spark
     dp.disable(spark)
+
+
+@pytest.fixture
+def ansi(conf: dict[str, str]) -> None:
+    """Expressions that fail instead of returning NULL, as they do by default from Spark 4.0 on."""
+    conf["spark.sql.ansi.enabled"] = "true"
+
+
+@pytest.fixture
+def sources(spark: SparkSession) -> Iterator[None]:
+    """The format `deltaplane` during the test: PySpark's data source, or, on PySpark 3.5, which has
+    none in Python, the one of `enable`."""
+    from deltaplane import spark as dp
+
+    if not is_at_least("4.0"):
+        dp.enable(spark)
+    yield
+    if not is_at_least("4.0"):
+        dp.disable(spark)
 
 
 @pytest.fixture

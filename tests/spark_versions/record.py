@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "docs" / "sparks.json"
 # The development environment's Spark; the others come before it on the path.
 OWN = "4.2"
-SPARKS = ("4.0", "4.1", OWN, "4.3")
+SPARKS = ("3.5", "4.0", "4.1", OWN, "4.3")
 SECONDS = 900
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from deltaplane import DeltaTable
 from deltaplane import spark as dp
+from sparks import needs_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_sources]
 
 
 @pytest.fixture(params=["true", "false"])

@@ -90,6 +90,7 @@ def test_a_view_follows_the_vectors(spark: SparkSession, tmp_path: Path) -> None
     assert counts == [DeltaTable(path, version=v).count() for v in range(1, len(commits))]
 
 
+@pytest.mark.usefixtures("sources")
 def test_the_data_source_applies_vectors(spark: SparkSession) -> None:
     path = table("ref-dv-delete-update-merge")
     frame = spark.read.format("deltaplane").load(path)

@@ -12,6 +12,7 @@ from deltaplane import DeltaTable, write_deltalake
 from deltaplane import spark as dp
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm import java_sources as _java
+from deltaplane.spark.jvm.spark_versions import frame_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,9 +35,7 @@ def table(tmp_path: Path) -> str:
 
 
 def plan_of(df: DataFrame, mode: str = "simple") -> str:
-    from pyspark.sql.classic.dataframe import DataFrame as Classic
-
-    assert isinstance(df, Classic)
+    assert isinstance(df, frame_class())
     jvm = df.sparkSession._jvm  # type: ignore[attr-defined]
     return str(jvm.PythonSQLUtils.explainString(df._jdf.queryExecution(), mode))
 

@@ -29,6 +29,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("sources")
 def test_tables_of_other_writers(spark: SparkSession, case: str) -> None:
     table = str(CORPUS / case / "table")
     if not Path(table).is_dir():
@@ -48,6 +49,7 @@ def nested(spark: SparkSession, start: int) -> DataFrame:
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.usefixtures("sources")
 def test_filters_reach_files_through_the_names(spark: SparkSession, path: str, mode: str) -> None:
     for start in (0, 10, 20):
         configuration = {"delta.columnMapping.mode": mode}
@@ -74,6 +76,7 @@ def test_filters_reach_files_through_the_names(spark: SparkSession, path: str, m
     assert spark.read.format("deltaplane").load(path).where("s.in.x = -25").count() == 1
 
 
+@pytest.mark.usefixtures("sources")
 def test_the_portable_source_adds_columns(spark: SparkSession, path: str) -> None:
     """The committing process plans again and must generate the same physical names as the tasks."""
     dp.write(nested(spark, 0), path, configuration={"delta.columnMapping.mode": "name"})

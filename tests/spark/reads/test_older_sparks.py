@@ -9,7 +9,7 @@ import pytest
 from deltaplane import DeltaTable, Field, Schema, exceptions
 from deltaplane import spark as dp
 from deltaplane.spark.jvm import spark_versions
-from deltaplane.spark.jvm.spark_versions import for_version, refuse_unread
+from deltaplane.spark.jvm.spark_versions import for_version, refuse_unread, refuse_widened
 from sparks import is_at_least, only_before
 
 if TYPE_CHECKING:
@@ -42,6 +42,39 @@ def test_variants_are_refused(spark: SparkSession, path: str) -> None:
     DeltaTable.create(path, Schema([Field("id", "long", True, None), Field("v", "variant", True, None)]))
     with pytest.raises(exceptions.UnsupportedFeatureError, match=r"the column v .* variant.*Spark 4"):
         dp.read(spark, path).count()
+
+
+@only_before("4.0", "reads files of narrower types")
+def test_widened_columns_are_refused(spark: SparkSession, path: str) -> None:
+    """Unless Parquet stores both types alike; the changes are those of the nested fields, too."""
+    fields = [Field("id", "long", True, None), Field("b", "byte", True, None), Field("n", "integer", True, None)]
+    DeltaTable.create(path, Schema(fields), configuration={"delta.enableTypeWidening": "true"})
+    dp.write(spark.sql("SELECT 1L AS id, CAST(7 AS tinyint) AS b, 8 AS n"), path)
+    DeltaTable(path).alter.change_column_type("b", "integer")
+    dp.write(spark.sql("SELECT 2L AS id, 70000 AS b, 8 AS n"), path)
+    assert sorted(row.b for row in dp.read(spark, path).collect()) == [7, 70000]
+    DeltaTable(path).alter.change_column_type("n", "long")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match=r"widened from integer to long.*Spark 4\.0 or newer"):
+        dp.read(spark, path)
+
+
+def test_changes_of_types_are_refused_by_the_version() -> None:
+    def changed(source: str, target: str) -> dict[str, object]:
+        field = {
+            "name": "x",
+            "type": target,
+            "metadata": {"delta.typeChanges": [{"fromType": source, "toType": target}]},
+        }
+        return {
+            "type": "struct",
+            "fields": [{"name": "s", "type": {"type": "struct", "fields": [field]}, "metadata": {}}],
+        }
+
+    refuse_widened(changed("integer", "long"), "4.0.5")
+    refuse_widened(changed("byte", "short"), "3.5.9")
+    for source, target in (("integer", "long"), ("float", "double"), ("byte", "double"), ("date", "timestamp_ntz")):
+        with pytest.raises(exceptions.UnsupportedFeatureError, match=f"from {source} to {target}"):
+            refuse_widened(changed(source, target), "3.5.9")
 
 
 @only_before("4.1", "reads columns of type void")

@@ -40,6 +40,7 @@ def ten_files(spark: SparkSession, path: str) -> str:
     return path
 
 
+@pytest.mark.usefixtures("sources")
 def test_time_travel_by_version_and_timestamp(spark: SparkSession, path: str) -> None:
     import os
 
@@ -139,6 +140,7 @@ PARTITION_CONDITIONS = [
 ]
 
 
+@pytest.mark.usefixtures("sources")
 def test_partition_filters_are_exact(spark: SparkSession, path: str) -> None:
     # Spark trusts the index for these filters and never applies them to rows.
     df = spark.range(0, 48, 1, 1).selectExpr(

@@ -57,6 +57,7 @@ def texts(df: DataFrame) -> list[str]:
 
 
 @pytest.mark.usefixtures("in_new_york")
+@pytest.mark.usefixtures("sources")
 def test_all_types_survive_in_a_zone_with_daylight_saving(spark: SparkSession, path: str) -> None:
     df = every_type(spark)
     assert dp.write(df, path).version == 0
@@ -96,6 +97,7 @@ PARTITION_VALUES = {
 
 @pytest.mark.usefixtures("in_new_york")
 @pytest.mark.parametrize("kind", PARTITION_VALUES)
+@pytest.mark.usefixtures("sources")
 def test_partition_values_of_every_type(spark: SparkSession, path: str, kind: str) -> None:
     values = [*PARTITION_VALUES[kind], "NULL"]
     rows = " UNION ALL ".join(f"SELECT {i}, {value}" for i, value in enumerate(values))
@@ -125,15 +127,20 @@ def test_names_columns_order_comments_and_not_null(spark: SparkSession, path: st
     assert back.where("a_B.`x.y` = 5").select("`Ünï-code`").collect()[0][0] == "a"
 
 
+@pytest.mark.usefixtures("sources")
 def test_int96_files_of_other_writers(spark: SparkSession, tmp_path: Path, path: str) -> None:
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    # The second setting's value is Spark 4's default.
+    settings = {"outputTimestampType": "INT96", "int96RebaseModeInWrite": "CORRECTED"}
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.parquet.{key}", value)
     try:
         df = spark.sql(
             "SELECT explode(array(TIMESTAMP'0001-01-02 03:04:05Z', TIMESTAMP'9999-12-30 00:00:00.000001Z')) AS ts"
         )
         df.coalesce(1).write.parquet(str(tmp_path / "files"))
     finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+        for key in settings:
+            spark.conf.unset(f"spark.sql.parquet.{key}")
     dp.write(df.limit(0), path)
     [file] = (tmp_path / "files").glob("*.parquet")
     file.rename(Path(path) / "int96.parquet")

@@ -219,6 +219,7 @@ def test_only_what_is_asked_for_is_read(spark: SparkSession, changed: str) -> No
     assert "row-id-col" not in read(table.select("id", "_metadata.file_name"))
 
 
+@needs_spark("4.0", "has no DataFrame.metadataColumn")
 def test_a_column_called_metadata_is_what_the_name_means(spark: SparkSession, path: str) -> None:
     """As in delta-spark, where `metadataColumn` finds the hidden one."""
     made = spark.sql("SELECT named_struct('row_id', 7) AS _metadata, 1L AS id")

@@ -13,6 +13,7 @@ import pytest
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane import spark as dp
 from interop.same import assert_same
+from sparks import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,11 @@ CORPUS = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared")) / "co
 CASES = ["golden-type-widening", "ref-typewidening-all-changes", "ref-typewidening-nested-and-partition"]
 
 
+# test_older_sparks.py tests the refusal.
+reads_older_types = needs_spark("4.0", "doesn't read files of narrower types, which is refused")
+
+
+@reads_older_types
 @pytest.mark.parametrize("case", CASES)
 def test_every_change_of_other_writers(spark: SparkSession, case: str) -> None:
     """P153: each change of the protocol, nested and in partition values."""
@@ -33,6 +39,7 @@ def test_every_change_of_other_writers(spark: SparkSession, case: str) -> None:
     assert_same(dp.read(spark, table).toArrow(), DeltaTable(table).to_pyarrow_table())
 
 
+@reads_older_types
 def test_a_frame_widens_a_table(spark: SparkSession, path: str) -> None:
     narrow = pa.table({"i": pa.array([1, 2], pa.int32()), "f": pa.array([1.1, 2.0], pa.float32())})
     write_deltalake(path, narrow, configuration={"delta.enableTypeWidening": "true"})

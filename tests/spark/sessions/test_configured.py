@@ -16,7 +16,7 @@ from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable, configure_spark_with_delta_pip
 from deltaplane.spark.jvm.configured import without_delta_sparks
 from following import needs_data_source
-from sparks import is_at_least
+from sparks import is_at_least, needs_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +52,7 @@ def test_a_catalog_that_is_not_there_is_let_go_of(configured: SparkSession, path
     assert configured.conf.get(CATALOG, "none") != DELTA_CATALOG
 
 
+@needs_sources
 def test_another_catalog_stays(spark: SparkSession) -> None:
     spark.conf.set(CATALOG, "a.Catalog")
     try:

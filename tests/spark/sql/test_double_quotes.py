@@ -57,6 +57,7 @@ def test_the_python_api_refuses_texts_that_may_be_columns(spark: SparkSession, r
     assert left(rows) == ["new", "s", "y"]
 
 
+@pytest.mark.usefixtures("ansi")
 def test_the_python_api_follows_the_session_s_setting(spark: SparkSession, rows: str) -> None:
     spark.conf.set(ANSI_NAMES, "true")
     table = dp.DeltaTable.forPath(spark, rows)
@@ -66,6 +67,7 @@ def test_the_python_api_follows_the_session_s_setting(spark: SparkSession, rows:
     assert deltaplane.DeltaTable(rows).to_pyarrow_table(filters="v = 12")["s"].to_pylist() == ["y"]
 
 
+@pytest.mark.usefixtures("ansi")
 def test_sql_of_a_session_means_what_spark_means(enabled: SparkSession, rows: str) -> None:
     # A string, even if a column has this name: no row contains the string `v`.
     for run in (lambda text: enabled.sql(text), lambda text: deltaplane.sql(text, spark=enabled)):

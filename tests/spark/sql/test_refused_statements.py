@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DATABASE = "refused_statements"
+ANSI = "spark.sql.ansi.enabled"
 # Spark's own conditions of statements in the list, where Spark 4.1 has others.
 OF_SPARK_4_1 = {
     "DELETE FROM t WHERE id IN ()": "PARSE_SYNTAX_ERROR",
@@ -79,10 +80,11 @@ CREATE TABLE gp (id int, ts timestamp, dt date GENERATED ALWAYS AS (CAST(ts AS d
 CREATE TABLE p3 (id int, v string, q int, dd date) USING delta PARTITIONED BY (v, q, dd)
 CREATE TABLE ppq (id int, v string) USING parquet PARTITIONED BY (v)
 INSERT INTO ppq VALUES (1, 'a')
-CREATE TABLE va (id int, x variant) USING delta
 CREATE TABLE n2 (id int, s struct<a: int, b: string, u: struct<x: tinyint, d: decimal(5,2)>>) USING delta
 INSERT INTO n2 VALUES (1, named_struct('a', 1, 'b', 'x', 'u', named_struct('x', 1, 'd', 1)))
 """
+if is_at_least("4.0"):
+    SETUP += "CREATE TABLE va (id int, x variant) USING delta\n"
 
 
 def groups() -> dict[str, list[tuple[str, str]]]:
@@ -132,6 +134,9 @@ def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     }
     names |= {"nowhere": str(folder / "nowhere_at"), "folder": str(folder / "folder")}
     dp.enable(spark)
+    # The default from Spark 4.0 on, of which the list is.
+    ansi = spark.conf.get(ANSI, None)
+    spark.conf.set(ANSI, "true")
     spark.sql(f"CREATE DATABASE {DATABASE} LOCATION '{folder}'")
     spark.catalog.setCurrentDatabase(DATABASE)
     try:
@@ -139,6 +144,9 @@ def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
             spark.sql(filled(statement, names))
         yield names
     finally:
+        spark.conf.unset(ANSI)
+        if ansi is not None:
+            spark.conf.set(ANSI, ansi)
         for view in ("tv", "src"):
             spark.catalog.dropTempView(view)
         spark.catalog.setCurrentDatabase("default")

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import exceptions
-from sparks import needs_spark
+from sparks import is_at_least, needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,10 @@ VALUES: dict[str, Any] = {
 
 
 def values() -> dict[str, Any]:
-    """These values, and values that Spark's functions compute from literals."""
+    """These values, and values that Spark's functions compute from literals; Spark 3.5 binds only
+    literals."""
+    if not is_at_least("4.0"):
+        return {name: value for name, value in VALUES.items() if name != "list"}
     return {
         **VALUES,
         "dates": F.array(F.lit(dt.date(2024, 1, 1)), F.lit(dt.date(1900, 2, 3))),

@@ -63,6 +63,7 @@ def test_a_struct_that_is_null_on_both_sides_stays_null(spark: SparkSession, tmp
     assert left == [{"id": 1, "c": None}, {"id": 2, "c": {"y": None, "z": 2}}]
 
 
+@pytest.mark.usefixtures("sources")
 def test_keys_are_found_by_their_exact_values(spark: SparkSession, tmp_path: Path) -> None:
     random_order = random.Random(1)
     for kind in ("date", "decimal(38,0)"):

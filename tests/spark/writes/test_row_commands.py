@@ -32,6 +32,7 @@ from deltaplane.exceptions import (
 from deltaplane.schema import Field, Schema
 from deltaplane.spark import DeltaTable as SparkTable
 from interop.verifier import verify
+from sparks import TASK_ERROR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,17 +231,18 @@ def test_a_source_is_evaluated_once(spark: SparkSession, path: str) -> None:
 
 
 @VECTORS_OR_NOT
+@pytest.mark.usefixtures("ansi")
 def test_a_failing_task_leaves_the_table_as_it_was(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
     table = made(spark, path, TWO, configuration=properties)
     before = rows(path)
     source = spark.createDataFrame([(2, 0), (3, 7)], "id long, n long")
     merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
     merge = merge.whenMatchedUpdate(set={"n": "10 div s.n"}).whenNotMatchedInsertAll()
-    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(TASK_ERROR, match="DIVIDE_BY_ZERO"):
         merge.execute()
-    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(TASK_ERROR, match="DIVIDE_BY_ZERO"):
         table.update("id = 2", {"n": "n div (id - 2)"})
-    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(TASK_ERROR, match="DIVIDE_BY_ZERO"):
         table.delete("n div (id - 2) > 0")
     assert (DeltaTable(path).version(), rows(path)) == (0, before)
     # Files of other tasks are deleted when the command fails.

@@ -13,6 +13,7 @@ from bloom_filters import COLUMNS, damage, filtered, live_files
 from deltaplane import DeltaTable, WriterProperties, convert_to_deltalake, write_deltalake
 from deltaplane import spark as dp
 from deltaplane.properties import BloomFilterProperties, ColumnProperties
+from sparks import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,8 @@ def test_frames_are_written_with_filters(spark: SparkSession, tmp_path: Path, mo
     path = str(tmp_path / "t")
     dp.write(rows(spark, 4000), path, configuration={COLUMNS: "Key, text, s.k"}, **more)
     dp.write(rows(spark, 4000), path, **more)
-    assert is_by_spark(path) == (not more)
+    # Spark 3.5's own filters would have 4 MB each.
+    assert is_by_spark(path) == (not more and is_at_least("4.0"))
     files = live_files(path)
     assert {frozenset(filtered(file)) for file in files} == {frozenset({"Key", "text", "s.k"})}
     assert DeltaTable(path).to_pyarrow_table(filters="Key = 100").num_rows == 2
@@ -105,6 +107,7 @@ def test_familiar_writers_take_sparks_options(enabled: SparkSession, tmp_path: P
     assert all(filtered(file) == {"Key"} for file in files)
 
 
+@pytest.mark.usefixtures("sources")
 def test_sparks_own_options_choose_columns(spark: SparkSession, tmp_path: Path) -> None:
     enabled = "parquet.bloom.filter.enabled"
     cases: list[tuple[dict[str, str], set[str]]] = [

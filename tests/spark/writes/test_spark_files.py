@@ -165,6 +165,7 @@ def test_codecs(spark: SparkSession, path: str) -> None:
         assert file.metadata.row_group(0).column(0).compression == seen
 
 
+@pytest.mark.usefixtures("ansi")
 def test_a_frame_that_fails_leaves_nothing(spark: SparkSession, path: str) -> None:
     dp.write(spark.range(3), path)
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):

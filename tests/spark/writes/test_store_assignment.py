@@ -15,6 +15,7 @@ import deltaplane
 from deltaplane import spark as dp
 from deltaplane.exceptions import ConstraintViolationError, DeltaError
 from deltaplane.spark.execution.store_cast import stored_by_position
+from sparks import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,8 +76,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "insertInto": lambda s, t, c, v: _frame(s).write.insertInto(t),
     "insertInto overwrite": lambda s, t, c, v: _frame(s).write.insertInto(t, overwrite=True),
-    "mergeInto": lambda s, t, c, v: _frame(s).mergeInto(t, F.expr("false")).whenNotMatched().insertAll().merge(),
 }
+if is_at_least("4.0"):
+    COMMANDS["mergeInto"] = lambda s, t, c, v: (
+        _frame(s).mergeInto(t, F.expr("false")).whenNotMatched().insertAll().merge()
+    )
 # By-name commands that cast rows unless these are refused before.
 COMMANDS |= {
     "saveAsTable": lambda s, t, c, v: _frame(s).write.format("delta").mode("append").saveAsTable(t),

@@ -103,6 +103,7 @@ def test_failed_attempts_leave_no_row(spark: SparkSession, path: str, tmp_path: 
     assert ids(spark, path) == list(range(1000))
 
 
+@pytest.mark.usefixtures("ansi")
 def test_a_write_that_fails_leaves_the_table_alone(spark: SparkSession, path: str) -> None:
     dp.write(spark.range(3), path)
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):

@@ -198,6 +198,7 @@ def many(spark: SparkSession) -> DataFrame:
     return spark.range(0, 102, 1, 2).selectExpr("id AS k", "'a' AS p")
 
 
+@pytest.mark.usefixtures("ansi")
 def test_tasks_that_fail_leave_nothing(spark: SparkSession, days: str, tmp_path: Path) -> None:
     before, new = contents(days), tmp_path / "new"
     failing = many(spark).selectExpr("k + 1 div (k - 60) AS k", "p")

@@ -34,6 +34,8 @@ def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
         return None
     table = DeltaTable(location)
     partitions, clusters = table.metadata().partition_columns, clustering_columns(table)
+    # PySpark 3.5 doesn't say of columns whether tables are clustered by them.
+    clustered: Any = {"isCluster": clusters.__contains__} if "isCluster" in Column._fields else {}
     return [
         Column(
             name=field.name,
@@ -42,7 +44,7 @@ def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
             nullable=field.nullable,
             isPartition=field.name in partitions,
             isBucket=False,
-            isCluster=field.name in clusters,
+            **{key: says(field.name) for key, says in clustered.items()},
         )
         for field in StructType.fromJson(shown(table.schema().to_value())).fields
     ]

@@ -59,6 +59,7 @@ from deltaplane.spark.jvm.names import (
 )
 from deltaplane.spark.jvm.schema import delta_schema_json
 from deltaplane.spark.jvm.session_catalogs import full_name, open_transaction, refuse_format
+from deltaplane.spark.jvm.spark_versions import check_clusters_are_ours, has_sources
 from deltaplane.spark.stream.write import write_stream
 from deltaplane.spark.writing.frame_writer import write
 
@@ -102,7 +103,10 @@ class Writer(Options, DataFrameWriter):
 
     def clusterBy(self, *cols: Any) -> Any:
         self._clusters = column_names(cols)
-        return super().clusterBy(*cols)
+        if has_sources():
+            return super().clusterBy(*cols)
+        check_clusters_are_ours(self._is_ours())
+        return self
 
     def bucketBy(self, numBuckets: int, col: Any, *cols: Any) -> Any:
         self._buckets = "bucketBy"

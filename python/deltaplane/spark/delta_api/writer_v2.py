@@ -44,6 +44,7 @@ from deltaplane.spark.jvm.names import (
 )
 from deltaplane.spark.jvm.schema import delta_schema_json
 from deltaplane.spark.jvm.session_catalogs import full_name, refuse_format
+from deltaplane.spark.jvm.spark_versions import check_clusters_are_ours, has_sources
 from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ class WriterV2(DataFrameWriterV2):
 
     def clusterBy(self, col: str, *cols: str) -> Any:
         self._clusters = [col, *cols]
-        return super().clusterBy(col, *cols)
+        if has_sources():
+            return super().clusterBy(col, *cols)
+        check_clusters_are_ours(self._is_ours())
+        return self
 
     # --- verbs ----------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -23,7 +24,7 @@ from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
-from deltaplane.spark.errors.condition_of import condition_of
+from deltaplane.spark.errors.condition_of import condition_of, parameters_of_cause
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.clones import with_sources
 from deltaplane.spark.execution.jobs import run_tasks
@@ -63,6 +64,8 @@ ACT = "__deltaplane_act"
 _BROKEN = "__deltaplane_broken"
 # The conditions of an aggregate function and of an unfit subquery outside of MERGE's conditions.
 _BY_DEFAULT = "UNSUPPORTED_EXPR_FOR_OPERATOR"
+# Spark's condition of a number that a column can't hold.
+_OVERFLOW = "CAST_OVERFLOW_IN_TABLE_INSERT"
 _UNFIT_SUBQUERY = "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY"
 
 
@@ -179,14 +182,23 @@ def _stored_numbers() -> Iterator[None]:
     try:
         yield
     except PySparkException as e:
-        if isinstance(e, DeltaError) or condition_of(e) != "CAST_OVERFLOW_IN_TABLE_INSERT":
+        if isinstance(e, DeltaError) or condition_of(e) != _OVERFLOW:
             raise
-        said = e.getMessageParameters() or {}
-        raise InvalidArgumentError(
-            f"[DELTA_CAST_OVERFLOW_IN_TABLE_WRITE] a value of the type {said.get('sourceType')} is out of the range "
-            f"{said.get('targetType')} of the column {said.get('columnName')}: cast it with try_cast, which makes it null, or "
-            "let spark.sql.storeAssignmentPolicy be LEGACY"
-        ) from e
+        raise _of_overflow(e.getMessageParameters() or {}) from e
+    except Py4JJavaError as e:
+        # PySpark 3.5's error of a failed job.
+        said = parameters_of_cause(e, _OVERFLOW)
+        if said is None:
+            raise
+        raise _of_overflow(said) from e
+
+
+def _of_overflow(said: Mapping[str, str]) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"[DELTA_CAST_OVERFLOW_IN_TABLE_WRITE] a value of the type {said.get('sourceType')} is out of the range "
+        f"{said.get('targetType')} of the column {said.get('columnName')}: cast it with try_cast, which makes it null, or "
+        "let spark.sql.storeAssignmentPolicy be LEGACY"
+    )
 
 
 _ROW_SETS = {

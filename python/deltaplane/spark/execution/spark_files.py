@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.jvm.spark_versions import has_sized_filters
 from deltaplane.write.convert import described, partition_values_of
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def _is_plain(spec: records.WriteSpec, columns: Sequence[Mapping[str, Any]]) -> 
         spec.row_group_rows is not None,
         bool(spec.identity),
         bool(spec.clustered_by),
+        bool(spec.bloom_filters) and not has_sized_filters(),
         not all(_is_filtered_alike(column.column, columns) for column in spec.bloom_filters),
         # Spark can't write rows without columns.
         len(by) == len(columns),

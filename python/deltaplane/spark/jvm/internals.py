@@ -525,6 +525,26 @@ class Jvm:
             java.put(key, value)
         self._frames.createHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, location, java)
 
+    def view_using(self, spark: Any, text: str) -> tuple[str, list[str], bool, bool, dict[str, str]]:
+        """The format of CREATE TEMPORARY VIEW … USING, the parts of the view's name, whether it may
+        replace a view, whether it is global, and its options."""
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        options = str(plan.options().mkString("\0"))
+        settings = dict(pair.split(" -> ", 1) for pair in options.split("\0")) if options else {}
+        name = plan.tableIdent()
+        database = [] if name.database().isEmpty() else [str(name.database().get())]
+        is_global = bool(getattr(plan, "global")())
+        return str(plan.provider()).lower(), [*database, str(name.table())], bool(plan.replace()), is_global, settings
+
+    def rename_catalog_entry(self, spark: Any, name: str, to: str) -> None:
+        """Renames a table's entry in the session's own catalog."""
+        self._frames.renameHeld(spark._jsparkSession, _in_catalog(name), _in_catalog(to))
+
+    def move_catalog_entry(self, spark: Any, name: str, location: str) -> None:
+        """Changes the location, in Hadoop's notation, of a table's entry in the session's own
+        catalog."""
+        self._frames.moveHeld(spark._jsparkSession, _in_catalog(name), location)
+
     def plain_view(self, view: Any) -> list[str] | None:
         """The table whose columns a view selects, see `java/Views`; None for any other view."""
         parts = self._frames.plainView(view._jdf)

@@ -332,13 +332,25 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
         return _renamed_in_catalog(spark, own, to)
     held = held_table(spark, name)
     managed = held_property(spark, name, MANAGED) == "true"
-    done = _of_spark(spark, statement)
+    if has_sources():
+        done = _of_spark(spark, statement)
+    else:
+        Jvm.of(spark).rename_catalog_entry(spark, name, to)
+        done = spark.createDataFrame([], StructType([]))
     if managed and held is not None:
         new = to if "." in to else ".".join([*name.split(".")[:-1], to])
         place = default_location(spark, new)
         if move_folder(spark, held[1], place):
-            _of_spark(spark, f"ALTER TABLE {new} SET LOCATION '{_escaped(place)}'")
+            _move_entry(spark, new, place)
     return done
+
+
+def _move_entry(spark: SparkSession, name: str, location: str) -> DataFrame:
+    """Changes the location, in Hadoop's notation, of an entry in the session's own catalog."""
+    if has_sources():
+        return _of_spark(spark, f"ALTER TABLE {name} SET LOCATION '{_escaped(location)}'")
+    Jvm.of(spark).move_catalog_entry(spark, name, location)
+    return spark.createDataFrame([], StructType([]))
 
 
 def _renamed_in_catalog(spark: SparkSession, name: str, to: str) -> DataFrame:
@@ -383,7 +395,7 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
             table=place,
         )
     _of_spark(spark, f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ('{MANAGED}')")
-    return _of_spark(spark, f"ALTER TABLE {name} SET LOCATION '{_escaped(place)}'")
+    return _move_entry(spark, name, place)
 
 
 def _columns(schema: Any) -> list[tuple[str, str]]:

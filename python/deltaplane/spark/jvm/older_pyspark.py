@@ -26,7 +26,10 @@ def arrow_table(frame: DataFrame) -> pa.Table:
     import pyarrow as pa
 
     classic: Any = frame
-    return pa.Table.from_batches(classic._collect_as_arrow(), schema=arrow_schema(frame.schema))
+    schema = arrow_schema(frame.schema)
+    batches = classic._collect_as_arrow()
+    # The batches say of each column that it may be null.
+    return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema).cast(schema)
 
 
 def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:

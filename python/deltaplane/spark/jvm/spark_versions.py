@@ -9,24 +9,29 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from deltaplane.exceptions import UnsupportedFeatureError
 
 __all__ = [
     "SUPPORTED",
+    "check_clusters_are_ours",
     "ends_texts_at_quotes",
     "for_version",
     "frame_class",
     "generation",
+    "has_sized_filters",
     "has_sources",
     "has_variant",
     "is_supported",
     "refuse_older",
     "refuse_unread",
+    "refuse_widened",
 ]
 
 # Versions of Spark whose internals were tested; other versions use the data source.
-SUPPORTED = ("4.0", "4.1", "4.2", "4.3")
+SUPPORTED = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
 # The first version that has a name, the name, and what older versions have instead.
 _MOVED = (
@@ -36,6 +41,9 @@ _MOVED = (
     ("4.0", "(scala.collection.immutable.Seq", "(scala.collection.Seq"),
     ("4.1", "org.apache.spark.sql.execution.streaming.runtime.", "org.apache.spark.sql.execution.streaming."),
 )
+
+# Types that widen into each other without another size in Parquet files.
+_STORED_ALIKE = frozenset({"short", "integer"})
 
 # A type in a schema's JSON without values of its own.
 _VOID = re.compile(r'"(?:type|elementType|keyType|valueType)": ?"void"')
@@ -90,9 +98,30 @@ def has_variant() -> bool:
     return _release(pyspark.__version__) >= (4, 0)
 
 
+def has_sized_filters() -> bool:
+    """Whether Spark's Parquet library chooses the size of a Bloom filter by the number of values;
+    that of 3.5 writes 4 MB for each column of a file whose values nobody counted."""
+    import pyspark
+
+    return _release(pyspark.__version__) >= (4, 0)
+
+
+def check_clusters_are_ours(is_ours: bool) -> None:
+    """Refuses `clusterBy` of a writer of PySpark 3.5, which has none, unless the format is delta.
+
+    Raises:
+        UnsupportedFeatureError: the writer's format, as far as it is known, isn't delta.
+    """
+    if not is_ours:
+        raise UnsupportedFeatureError(
+            'clusterBy of another format than delta needs PySpark 4.0: for a Delta table say format("delta"), or '
+            'using("delta") with writeTo, before clusterBy'
+        )
+
+
 def refuse_older() -> None:
-    """Refuses a PySpark that is older than the supported ones, which has no data sources in Python
-    that could serve instead of the native scan.
+    """Refuses a PySpark that is older than the supported ones, which has neither the internals that
+    the native scan uses nor a data source in Python that could serve instead.
 
     Raises:
         UnsupportedFeatureError: such a PySpark.
@@ -117,6 +146,38 @@ def refuse_unread(schema_json: str, version: str) -> None:
             f"the table has a column of type void, which the Parquet reader of Spark {version} doesn't have: write a value "
             "to the column, which gives it a type, drop it, or read the table with Spark 4.1 or newer"
         )
+
+
+def refuse_widened(schema: Any, version: str) -> None:
+    """Refuses to read a table whose files may have narrower types than its columns, where a
+    version's Parquet reader doesn't convert them. It reads bytes and shorts as each other and as
+    integers, since Parquet stores all three in 32 bits.
+
+    Raises:
+        UnsupportedFeatureError: a column that was widened to another type, before Spark 4.0.
+    """
+    if _release(version) >= (4, 0):
+        return
+    for change in _type_changes(schema):
+        if change["toType"] not in _STORED_ALIKE:
+            raise UnsupportedFeatureError(
+                f"a column of the table was widened from {change['fromType']} to {change['toType']}, and the Parquet reader "
+                f"of Spark {version} doesn't read files of the older type: read the table with Spark 4.0 or newer, or with "
+                "DeltaTable and deltaplane.sql, which need no Spark"
+            )
+
+
+def _type_changes(node: Any) -> Iterator[dict[str, str]]:
+    """The recorded changes of types within a schema (P153)."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _type_changes(item)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "delta.typeChanges":
+                yield from value
+            else:
+                yield from _type_changes(value)
 
 
 def frame_class() -> type:

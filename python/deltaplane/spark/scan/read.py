@@ -25,7 +25,7 @@ from deltaplane.spark.jvm.location import absolute_location, size_of, split_opti
 from deltaplane.spark.jvm.places import Places
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.jvm.session_catalogs import is_name, open_transaction
-from deltaplane.spark.jvm.spark_versions import has_sources
+from deltaplane.spark.jvm.spark_versions import has_sources, refuse_widened
 from deltaplane.spark.scan.file_index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark.scan.file_systems import check_file_system, warn_of_shared_settings
 from deltaplane.spark.scan.replay import DISTRIBUTED_BYTES, JobPlans
@@ -310,6 +310,7 @@ def data_frame(
 ) -> Any:
     """Returns the rows of the files that `jobs` and the snapshots select; with `streaming`, as a
     micro-batch of a stream."""
+    refuse_widened(snapshots.first.schema.to_value(), spark.version)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     # Commands use their own hidden columns.

@@ -93,7 +93,7 @@ from deltaplane.spark.session_hooks.first_words import starting_with
 from deltaplane.spark.session_hooks.no_table import refuse_no_table
 from deltaplane.spark.session_hooks.results import is_repetition, result_frame
 from deltaplane.spark.session_hooks.show_create_table import create_text
-from deltaplane.spark.session_hooks.views import about_the_table, check_no_columns
+from deltaplane.spark.session_hooks.views import about_the_table, check_no_columns, makes_view_of_source
 from deltaplane.statements import command_of
 from deltaplane.statements.common.on_spark import on_spark
 from deltaplane.statements.common.statement import Session
@@ -345,7 +345,9 @@ def _ran(
             return of_spark()
         if parsed.kind == "CreateTempViewUsing":
             check_no_columns(Grammar(text, own_queries=False))
-            return of_spark()
+            if has_sources() or not makes_view_of_source(spark, text):
+                return of_spark()
+            return spark.createDataFrame([], StructType([]))
         if parsed.changes_rows:
             for place, name in parsed.targets[:1]:
                 run = parsed.kind.partition("Table")[0].partition("From")[0].partition("Into")[0].upper()

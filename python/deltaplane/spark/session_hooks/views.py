@@ -19,7 +19,7 @@ from deltaplane.table.delta_table import DeltaTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["about_the_table", "check_no_columns"]
+__all__ = ["about_the_table", "check_no_columns", "makes_view_of_source"]
 
 
 def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: int, run: str) -> str | None:
@@ -179,3 +179,20 @@ def check_no_columns(cursor: Grammar) -> None:
             "a temporary view USING delta takes no list of columns, as the table has them: leave the list out, or create a "
             "table without TEMPORARY"
         )
+
+
+def makes_view_of_source(spark: SparkSession, text: str) -> bool:
+    """Runs CREATE TEMPORARY VIEW or TABLE … USING delta by the session's reader, for PySpark 3.5,
+    which has no such format of its own; returns False for another format.
+    """
+    provider, parts, replaces, is_global, options = Jvm.of(spark).view_using(spark, text)
+    if provider not in FORMATS:
+        return False
+    frame = spark.read.format(provider).options(**options).load()
+    name = ".".join(map(quoted, parts))
+    if is_global:
+        make = frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView
+    else:
+        make = frame.createOrReplaceTempView if replaces else frame.createTempView
+    make(name)
+    return True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.io.session_options import of_session
 from deltaplane.io.storage_options import TableUri
 from deltaplane.spark.datasource.session import portable_stream_reader
@@ -27,6 +27,7 @@ from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import hadoop_path
 from deltaplane.spark.jvm.schema import shown
+from deltaplane.spark.jvm.spark_versions import has_sources
 from deltaplane.spark.scan.file_index import PinnedSnapshot
 from deltaplane.spark.scan.read import data_frame
 from deltaplane.spark.scan.replay import Files
@@ -68,6 +69,7 @@ def read_stream(
         TableNotFoundError: the path contains no table.
         InvalidArgumentError: an unknown option, or an invalid value.
         CorruptLogError: the schema log below `schemaTrackingLocation` has invalid content.
+        UnsupportedFeatureError: a stream of the change feed on PySpark 3.5.
 
     A query ends with an error that names the commit if the commit deletes or changes rows, if the
     table's columns changed (define the stream again and restart the query, which continues at the
@@ -89,6 +91,12 @@ def read_stream(
     if unknown := [name for name in stream_options if name.lower() not in STREAM_OPTIONS]:
         raise InvalidArgumentError(f"a stream has no option {unknown[0]!r}; what reaches the store goes into options")
     parsed = StreamOptions.of(own)
+    if parsed.read_change_feed and not has_sources():
+        raise UnsupportedFeatureError(
+            "following the change feed needs PySpark 4.2 or newer, whose data sources in Python read it: upgrade, or read "
+            "batches of versions with deltaplane.spark.read_changes",
+            table=location,
+        )
     try:
         if parsed.read_change_feed:
             raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
@@ -152,9 +160,12 @@ class TableSource:
 
     def getDefaultReadLimit(self, *_: None) -> Any:
         """The limit of a micro-batch; if the options limit both files and bytes, `latestOffset`
-        applies both."""
+        applies both, which only asks the JVM's limit whether it is one."""
         if self._options.max_files is not None:
             return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
+        if not has_sources():
+            # Spark 3.5 has no limit of bytes; this limit takes its place.
+            return self._jvm.read_limit.maxRows((1 << 63) - 1)
         return self._jvm.read_limit.maxBytes(self._options.max_bytes)
 
     def prepareForTriggerAvailableNow(self, *_: None) -> None:

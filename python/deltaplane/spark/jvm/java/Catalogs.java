@@ -100,6 +100,28 @@ public final class Catalogs {
     catalog.createTable((CatalogTable) copy(entry, fields), true, false);
   }
 
+  // Renames a table's entry. Spark 3.5's own statement fails for a relation without an entry of its
+  // own, which the relations of Delta tables are.
+  public static void rename(SparkSession session, String name, String to) throws Exception {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = session.sessionState().sqlParser().parseTableIdentifier(name);
+    catalog.refreshTable(identifier);
+    catalog.renameTable(identifier, session.sessionState().sqlParser().parseTableIdentifier(to));
+  }
+
+  // Changes the location of a table's entry, for the same reason.
+  public static void move(SparkSession session, String name, String location) throws Exception {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = session.sessionState().sqlParser().parseTableIdentifier(name);
+    CatalogTable table = catalog.getTableMetadata(identifier);
+    HashMap at = new HashMap();
+    at.put("locationUri", Option.apply(new Path(location).toUri()));
+    HashMap storage = new HashMap();
+    storage.put("storage", copy(table.storage(), at));
+    catalog.alterTable((CatalogTable) copy((Product) table, storage));
+    catalog.refreshTable(identifier);
+  }
+
   // A copy of a case class with other values of some fields, whichever further fields this Spark
   // version has.
   private static Object copy(Product of, Map changed) throws Exception {

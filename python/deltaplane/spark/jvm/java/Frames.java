@@ -160,6 +160,14 @@ public final class Frames {
     Catalogs.create(session, name, provider, struct(schema), location, properties);
   }
 
+  public void renameHeld(SparkSession session, String name, String to) throws Exception {
+    Catalogs.rename(session, name, to);
+  }
+
+  public void moveHeld(SparkSession session, String name, String location) throws Exception {
+    Catalogs.move(session, name, location);
+  }
+
   // The table whose columns a view selects: see Views.
   public String[] plainView(Dataset view) {
     return Views.plain(view);
