@@ -188,6 +188,23 @@ impl Snapshot {
         }
     }
 
+    /// The same, as new and as much this process's as another snapshot of the table.
+    pub(crate) fn following(self, other: &Self) -> Self {
+        Snapshot {
+            last_own: other.last_own,
+            ..self.newest_until(other.newest_until_ms)
+        }
+    }
+
+    /// The same own commit, which waited for others of this process: they count as many writers.
+    pub(crate) fn crowded(self) -> Self {
+        let last_own = self.last_own.map(|own| Own {
+            crowded_ms: Some(own.put_ms),
+            ..own
+        });
+        Snapshot { last_own, ..self }
+    }
+
     /// The same, which the store is being asked for.
     pub(crate) fn settling(self, settling: Settling) -> Self {
         Snapshot {
