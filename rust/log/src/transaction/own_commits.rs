@@ -82,7 +82,11 @@ impl SnapshotCache {
     }
 
     fn of(&self, store: &Store) -> Option<Snapshot> {
-        self.known().iter().rev().find(|snapshot| is_of(snapshot, store)).cloned()
+        self.known()
+            .iter()
+            .rev()
+            .find(|snapshot| is_of(snapshot, store))
+            .cloned()
     }
 
     fn after_commit(&self, older: &Snapshot, version: u64) -> Option<Snapshot> {
