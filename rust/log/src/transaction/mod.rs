@@ -557,7 +557,7 @@ async fn attempt_until_done(
                 futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
             let put = put.inspect_err(|_| withdraw(store, &txn_id))?;
             if put == Put::Won {
-                let read = pass_on(turn, store, base.as_ref(), text, put_ms);
+                let read = pass_on(turn, base.as_ref(), text, (put_ms, attempt));
                 let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
                 let won = Won {
                     base: base.as_ref(),
@@ -625,15 +625,13 @@ async fn reapply(
 /// Ends the turn of a commit that won: leaves its version to the next commit of this process.
 fn pass_on(
     turn: Option<committer::Turn>,
-    store: &Store,
     base: Option<&Snapshot>,
     text: Bytes,
-    put_ms: i64,
+    (put_ms, attempt): (i64, usize),
 ) -> Option<Snapshot> {
     let (turn, base) = (turn?, base?);
-    let own = Snapshot::after_unread(store, Some(base), base.version() + 1, text).ok()?;
-    let own = own.own(Some(base), put_ms);
-    let own = if turn.waited { own.crowded() } else { own };
+    let own = Snapshot::after_unread(base.store(), Some(base), base.version() + 1, text).ok()?;
+    let own = own.own(Some(base), put_ms).contended(turn.waited, attempt > 1);
     own_commits::keep_early(&own);
     Some(own)
 }
