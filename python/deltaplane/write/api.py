@@ -313,11 +313,11 @@ def _written_ahead(
     try:
         adds = write_rows(location, options, spec, reader)
     except DeltaError:
-        if job.confirm():
+        if job.confirm(True):
             raise
         return None
     try:
-        confirmed = job.confirm()
+        confirmed = job.confirm(False)
     except DeltaError:
         with contextlib.suppress(DeltaError):
             _native.discard_files(location, options, adds)
@@ -325,7 +325,20 @@ def _written_ahead(
     if not confirmed:
         _native.discard_files(location, options, adds)
         return None
-    return commit_files(location, options, job, adds)
+    try:
+        return commit_files(location, options, job, adds)
+    except TableNotFoundError:
+        # A catalog tells by its answer to the commit that the name has another table by now.
+        with contextlib.suppress(DeltaError):
+            _native.discard_files(location, options, adds)
+        if job.confirm(True):
+            raise
+        return None
+    except NOT_COMMITTED:
+        # Likewise that the table was changed before.
+        if job.confirm(True):
+            raise
+        return None
 
 
 def _begun(

@@ -252,6 +252,10 @@ impl Committer for CatalogCommitter {
         Some(self.catalog.report_delay())
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     fn permits(&self, _work: Maintenance) -> bool {
         self.extensions.maintenance
     }

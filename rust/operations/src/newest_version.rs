@@ -107,7 +107,7 @@ mod tests {
             let job = WriteJob::begin_ahead(&store, Some(&own), schema(), append())
                 .await
                 .unwrap();
-            assert!(job.confirm().await.unwrap());
+            assert!(job.confirm(false).await.unwrap());
             assert_eq!(log_requests(settled(&asked)), ["list _delta_log"]);
             assert_eq!(commit(&store, &job, &[3]).await.unwrap().version, 2);
             assert_eq!(log_requests(settled(&asked)), Vec::<String>::new());
@@ -115,7 +115,7 @@ mod tests {
             let job = WriteJob::begin_ahead(&store, Some(&own), schema(), append())
                 .await
                 .unwrap();
-            assert!(job.confirm().await.unwrap());
+            assert!(job.confirm(false).await.unwrap());
             committed(&others, &[4]).await;
             let done = commit(&store, &job, &[5]).await.unwrap();
             assert_eq!((done.version, done.attempts), (4, 2));
@@ -134,7 +134,7 @@ mod tests {
                 .await
                 .unwrap();
             for _ in 0..2 {
-                assert!(!job.confirm().await.unwrap());
+                assert!(!job.confirm(false).await.unwrap());
             }
             let refused = commit(&store, &job, &[3]).await.err().unwrap();
             assert_eq!(refused.kind(), Kind::MetadataChanged);
@@ -154,7 +154,7 @@ mod tests {
             let job = WriteJob::begin_ahead(&store, Some(&own), schema(), append())
                 .await
                 .unwrap();
-            assert_eq!(job.confirm().await.err().unwrap().kind(), Kind::StoreUnavailable);
+            assert_eq!(job.confirm(false).await.err().unwrap().kind(), Kind::StoreUnavailable);
             asked.fail(None);
             assert_eq!(
                 commit(&store, &job, &[3]).await.err().unwrap().kind(),

@@ -31,6 +31,9 @@ use serde_json::Value;
 
 use crate::newest_version::NewestVersion;
 
+/// Retries that a write must be allowed to have for a commit on a version that may be old.
+const RETRIES: usize = 3;
+
 /// What writers of files must know, in a form that travels to any machine.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "WriteSpec")]
@@ -169,6 +172,9 @@ pub struct WriteJob {
     plan: WritePlan,
     /// The newest version, which is being asked for, where the plan was made ahead of it.
     newest: Option<NewestVersion>,
+    /// The snapshot that it was planned on, where nobody is asked for the newest version: the
+    /// commit finds out.
+    unasked: Option<Snapshot>,
     /// Whether the plan fits it, once that is known.
     fits: OnceLock<bool>,
 }
@@ -191,8 +197,12 @@ impl WriteJob {
     }
 
     fn of(plan: WritePlan, newest: Option<NewestVersion>) -> Self {
-        let fits = OnceLock::new();
-        WriteJob { plan, newest, fits }
+        WriteJob {
+            plan,
+            newest,
+            unasked: None,
+            fits: OnceLock::new(),
+        }
     }
 
     /// As [`begin`](Self::begin), on the answer of `newest`, which was asked for earlier and saves
@@ -228,6 +238,9 @@ impl WriteJob {
     /// are written. [`confirm`](Self::confirm) says whether they fit it. Must be called inside a
     /// tokio runtime.
     ///
+    /// A catalog that decides the commits isn't asked at all before the commit, unless other
+    /// processes were first lately: it answers the commit with what is newer.
+    ///
     /// # Errors
     /// As [`begin`](Self::begin).
     pub async fn begin_ahead(
@@ -236,20 +249,32 @@ impl WriteJob {
         schema: StructType,
         request: WriteRequest,
     ) -> Result<Self> {
+        let may_lose = request.commit.max_commit_retries.is_none_or(|most| most >= RETRIES);
         if let Some(own) = own
             && let Ok(Some(plan)) = plan_append_ahead(own, schema.clone(), request.clone()).await
         {
-            return Ok(Self::of(plan, Some(NewestVersion::asked(own))));
+            return Ok(match may_lose && own.asks_by_commit() {
+                true => WriteJob {
+                    unasked: Some(own.clone()),
+                    ..Self::of(plan, None)
+                },
+                false => Self::of(plan, Some(NewestVersion::asked(own))),
+            });
         }
         Self::begin(store, own, schema, request).await
     }
 
     /// Whether files of this job fit the newest version. If not, they are to be deleted, and the
-    /// rows to be written again by another job.
+    /// rows to be written again by another job. `has_failed`: the files couldn't be written or
+    /// committed, so that the newest version is asked for in any case.
     ///
     /// # Errors
     /// Errors of the store while the newest version was asked for.
-    pub async fn confirm(&self) -> Result<bool> {
+    pub async fn confirm(&self, has_failed: bool) -> Result<bool> {
+        if let Some(own) = self.unasked.as_ref().filter(|_| has_failed) {
+            let newest = own.newest_after_own().await?;
+            return Ok(newest.is_some_and(|newest| std::ptr::eq(newest.state(), own.state())));
+        }
         let Some(newest) = &self.newest else { return Ok(true) };
         if let Some(fits) = self.fits.get() {
             return Ok(*fits);
@@ -324,7 +349,7 @@ impl WriteJob {
     /// A conflict with another commit, by its kind; the files stay for the caller to delete.
     pub async fn commit(&self, adds: Vec<Add>) -> Result<Option<Committed>> {
         let planned = self.planned()?;
-        if !self.confirm().await? {
+        if !self.confirm(false).await? {
             return Err(Error::new(
                 Kind::MetadataChanged,
                 "another writer changed the table while the rows were written: nothing was committed; write them again",

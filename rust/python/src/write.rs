@@ -69,8 +69,8 @@ impl WriteJob {
     }
 
     /// Whether files of a job that was begun ahead fit the newest version.
-    fn confirm(&self) -> Result<bool> {
-        block_on(self.0.confirm())
+    fn confirm(&self, has_failed: bool) -> Result<bool> {
+        block_on(self.0.confirm(has_failed))
     }
 
     #[getter]

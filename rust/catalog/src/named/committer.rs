@@ -66,6 +66,10 @@ impl Committer for Watched {
         self.inner.report_delay()
     }
 
+    fn takes_turns(&self) -> bool {
+        self.inner.takes_turns()
+    }
+
     fn permits(&self, work: Maintenance) -> bool {
         self.inner.permits(work)
     }

@@ -42,12 +42,12 @@ impl Tail {
         if let Some(asked) = self.asked {
             return asked;
         }
+        let fewest = if self.among_many { AMONG_MANY } else { USUAL };
         if self.incremental {
-            return USUAL;
+            return fewest;
         }
         let mean = self.commit_bytes.checked_div(self.commits);
         let of_bytes = |bytes: u64| bytes.div_ceil(mean.unwrap_or(USUAL_COMMIT_BYTES).max(1));
-        let fewest = if self.among_many { AMONG_MANY } else { USUAL };
         let pays = of_bytes(self.checkpoint_bytes.div_ceil(WRITTEN_FOR_A_BYTE)).max(fewest);
         let commits = pays.min(of_bytes(MOST_BYTES));
         commits.min(MOST).next_multiple_of(USUAL).clamp(USUAL, MOST)

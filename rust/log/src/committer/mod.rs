@@ -16,6 +16,7 @@ mod publish;
 mod reporting;
 mod seam;
 mod staging;
+mod turns;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,6 +32,7 @@ pub(crate) use managed::of;
 pub(crate) use opening::with_one_answer;
 pub(crate) use publish::publish_after_commit;
 pub(crate) use staging::{delete_staged, orphans};
+pub(crate) use turns::{Turn, turn};
 
 use buffer_store::BufferStore;
 use known::{Known, at_catalog};
@@ -95,6 +97,16 @@ pub fn decide_alike(first: &Store, second: &Store) -> bool {
         (Some(first), Some(second)) => first.name() == second.name(),
         _ => false,
     }
+}
+
+/// Whether a catalog decides the commits of the table in this store.
+pub(crate) fn is_managed(store: &Store) -> bool {
+    of(store).is_some()
+}
+
+/// Whether commits of this process to the table in this store propose one after another.
+pub(crate) fn takes_turns(store: &Store) -> bool {
+    of(store).is_some_and(|managed| managed.buffer.is_none() && managed.committer.takes_turns())
 }
 
 /// What decides the commits of the table in this store.

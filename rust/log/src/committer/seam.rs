@@ -52,6 +52,12 @@ pub trait Committer: Send + Sync {
         None
     }
 
+    /// Whether commits of this process to the table propose one after another instead of racing: the
+    /// next one continues from the version of the one before it. By default they race.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     /// Whether the catalog lets this client do such work (P158). Nothing is permitted by default.
     fn permits(&self, _work: Maintenance) -> bool {
         false

@@ -71,6 +71,8 @@ pub(crate) struct Own {
     pub put_ms: i64,
     /// The time of its last commit behind many commits of other writers.
     pub crowded_ms: Option<i64>,
+    /// Whether another process committed a version that this commit had tried before.
+    pub raced: bool,
 }
 
 struct Inner {
@@ -181,11 +183,31 @@ impl Snapshot {
             version: self.version(),
             put_ms,
             crowded_ms: base.and_then(|b| b.crowded_ms(put_ms)),
+            raced: false,
         });
         Snapshot {
             last_own,
             ..self.newest_until(put_ms)
         }
+    }
+
+    /// The same, as new and as much this process's as another snapshot of the table.
+    pub(crate) fn following(self, other: &Self) -> Self {
+        Snapshot {
+            last_own: other.last_own,
+            ..self.newest_until(other.newest_until_ms)
+        }
+    }
+
+    /// The same own commit. One that `waited` for others of this process counts as one of many
+    /// writers; `raced`: another process had a version first.
+    pub(crate) fn contended(self, waited: bool, raced: bool) -> Self {
+        let last_own = self.last_own.map(|own| Own {
+            crowded_ms: if waited { Some(own.put_ms) } else { own.crowded_ms },
+            raced,
+            ..own
+        });
+        Snapshot { last_own, ..self }
     }
 
     /// The same, which the store is being asked for.

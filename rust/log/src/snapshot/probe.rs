@@ -9,6 +9,7 @@ use deltaplane_protocol::segment::LogName;
 use deltaplane_store::ProbeResult;
 
 use crate::commit::reader::Commit;
+use crate::committer;
 use crate::listing::last_checkpoint;
 use crate::listing::{list_from, listed, name_of};
 use crate::snapshot::Own;
@@ -32,6 +33,13 @@ impl Snapshot {
     /// version is needed, since it lists an object store and can probably tell the version.
     pub fn can_list_ahead(&self) -> bool {
         !self.store().is_local() && self.is_fresh() && self.commit_in_hand(self.version()).is_some()
+    }
+
+    /// Whether an append on this own commit needn't ask for the newest version before: the catalog
+    /// answers its commit with the commits of others, and there were none lately.
+    pub fn asks_by_commit(&self) -> bool {
+        let first = self.last_own().is_some_and(|own| own.version == self.version() && !own.raced);
+        first && self.is_fresh() && !self.has_long_tail() && committer::takes_turns(self.store())
     }
 
     /// The newest version of the table that this process committed this version to; `None` if only

@@ -449,6 +449,7 @@ impl Round {
                 ahead: Ahead::begin(base, &made.attempted.actions),
                 put_ms,
                 attempt,
+                read: None,
             };
             let committed = finish_won(&part.member.store, staged, won).await;
             Some(GroupCommitted {

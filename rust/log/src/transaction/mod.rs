@@ -43,7 +43,7 @@ use crate::transaction::retained_files::{check_kept, first_kept};
 
 use crate::transaction::hidden_values::{hide_values, hides_values};
 use crate::transaction::post_commit::{Ahead, Hooks, previous_checksum};
-use crate::transaction::rebase::{Rebase, rebase_to_newest};
+use crate::transaction::rebase::{Rebase, rebase_to, rebase_to_newest};
 use crate::transaction::settling::settle_later;
 use crate::{Snapshot, now_ms};
 
@@ -505,11 +505,12 @@ pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> R
             Err(e) => traced.add("error", format!("{:?}", e.kind())),
         }
     }
-    let done = done.inspect(|done| {
-        if committer::buffer_of(store).is_none() {
-            own_commits::keep(done);
-        }
-    });
+    if let Ok(done) = &done
+        && committer::buffer_of(store).is_none()
+    {
+        own_commits::keep(done);
+        shorten(store, done).await;
+    }
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
@@ -525,6 +526,14 @@ async fn attempt_until_done(
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
     let (mut attempt, mut attempted, mut draft) = (1, None::<Attempted>, PutDraft::default());
     while attempt <= most {
+        let turn = committer::turn(store).await;
+        // The commit before this one left its version: nothing is asked, and no race is lost.
+        let before = base.as_ref().filter(|_| turn.is_some());
+        if let Some(newest) = before.and_then(own_commits::continued) {
+            let newest = rebase_to(newest, base.as_ref(), &intent, &[], &mut rebase).await?;
+            base = Some(newest);
+            reapply(&mut staged, &mut rebase, &mut intent, base.as_ref()).await?;
+        }
         staged.check_all(store, base.as_ref()).await?;
         // Version 0 is also free in a table whose first commits were cleaned up.
         let free = base.is_some() || !is_table(store).await?;
@@ -548,6 +557,7 @@ async fn attempt_until_done(
                 futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
             let put = put.inspect_err(|_| withdraw(store, &txn_id))?;
             if put == Put::Won {
+                let read = pass_on(turn, base.as_ref(), text, (put_ms, attempt));
                 let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
                 let won = Won {
                     base: base.as_ref(),
@@ -555,9 +565,11 @@ async fn attempt_until_done(
                     ahead,
                     put_ms,
                     attempt,
+                    read,
                 };
                 return finish_won(store, &staged, won).await;
             }
+            drop(turn);
             withdraw(store, &txn_id);
             if let Some(traced) = &mut traced {
                 traced.add_time("lost");
@@ -567,19 +579,61 @@ async fn attempt_until_done(
         }
         attempted = Some(made);
         base = Some(rebase_to_newest(store, base.as_ref(), &intent, &[], &mut rebase).await?);
-        let marked = rebase.take_marked();
-        if !marked.is_empty() {
-            staged = Cow::Owned(staged.with_reapplied_rows(marked).await?);
-        }
-        if let Some((from, to)) = rebase.take_moved() {
-            staged = Cow::Owned(staged.with_relocated_rows(from, to).await?);
-            intent = staged.intent(base.as_ref())?;
-        }
+        reapply(&mut staged, &mut rebase, &mut intent, base.as_ref()).await?;
     }
     Err(Error::new(
         Kind::ConcurrentWrite,
         format!("other writers committed first in each of {most} attempts: try again, or raise max_commit_retries"),
     ))
+}
+
+/// After a checkpoint: has the commits that this process made meanwhile begin at the checkpoint, so
+/// that not each of its next commits opens the table again.
+async fn shorten(store: &Store, done: &Committed) {
+    if !done.begins_anew || own_commits::newer(&done.snapshot).is_none() {
+        return;
+    }
+    let Some(_turn) = committer::turn(store).await else {
+        return;
+    };
+    let opened = with_retry_limit(AFTER_COMMIT, Snapshot::open(store, None)).await;
+    if let Some(last) = own_commits::newer(&done.snapshot)
+        && let Ok(opened) = opened
+    {
+        own_commits::keep_early(&opened.following(&last));
+    }
+}
+
+/// Repeats the transaction's work on rows of files that winners changed.
+async fn reapply(
+    staged: &mut Cow<'_, Staged>,
+    rebase: &mut Rebase,
+    intent: &mut Intent,
+    base: Option<&Snapshot>,
+) -> Result<()> {
+    let marked = rebase.take_marked();
+    if !marked.is_empty() {
+        *staged = Cow::Owned(staged.with_reapplied_rows(marked).await?);
+    }
+    if let Some((from, to)) = rebase.take_moved() {
+        *staged = Cow::Owned(staged.with_relocated_rows(from, to).await?);
+        *intent = staged.intent(base)?;
+    }
+    Ok(())
+}
+
+/// Ends the turn of a commit that won: leaves its version to the next commit of this process.
+fn pass_on(
+    turn: Option<committer::Turn>,
+    base: Option<&Snapshot>,
+    text: Bytes,
+    (put_ms, attempt): (i64, usize),
+) -> Option<Snapshot> {
+    let (turn, base) = (turn?, base?);
+    let own = Snapshot::after_unread(base.store(), Some(base), base.version() + 1, text).ok()?;
+    let own = own.own(Some(base), put_ms).contended(turn.waited, attempt > 1);
+    own_commits::keep_early(&own);
+    Some(own)
 }
 
 /// In a transaction over several tables: the command's proposal wasn't taken.
@@ -597,6 +651,8 @@ struct Won<'a> {
     ahead: Option<Ahead>,
     put_ms: i64,
     attempt: usize,
+    /// The snapshot after it, if it is known already.
+    read: Option<Snapshot>,
 }
 
 /// Does the work after a commit that is durable.
@@ -606,6 +662,7 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
         made,
         put_ms,
         attempt,
+        read,
         ..
     } = won;
     let (version, text, mut ahead) = (base.map_or(0, |b| b.version() + 1), made.text.clone(), won.ahead);
@@ -633,9 +690,17 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
     };
     let after = async {
         let publishing = publish_after_commit(store, version);
-        let (reloaded, sum, ()) = futures::join!(reload(store, base, version, text), sum, publishing);
+        let reloaded = async {
+            match read {
+                Some(own) if !own.has_too_long_tail() => Ok((own, true)),
+                _ => {
+                    let (snapshot, answered) = reload(store, base, version, text).await?;
+                    Ok((snapshot.own(base, put_ms), answered))
+                }
+            }
+        };
+        let (reloaded, sum, ()) = futures::join!(reloaded, sum, publishing);
         let (snapshot, answered) = reloaded.map_err(|e| unread(version, e))?;
-        let snapshot = snapshot.own(base, put_ms);
         let done = Done { attempt, answered };
         Ok(after_commit(base, staged, &made.actions, sum, snapshot, done).await)
     };

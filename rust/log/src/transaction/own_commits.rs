@@ -2,34 +2,50 @@
 //! table: it lists the log from its own commit on. A hint only: callers must check for newer
 //! versions and verify the table's identity.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use deltaplane_error::Result;
-use deltaplane_store::{Store, with_retry_limit};
+use deltaplane_store::{PerProcess, Store, with_retry_limit};
 
 use crate::Snapshot;
-use crate::committer::decide_alike;
+use crate::committer::{decide_alike, is_managed};
 use crate::transaction::{AFTER_COMMIT, Committed};
 
-/// Tables that are known at most; the one that was written to the longest ago goes first.
-const TABLES: usize = 8;
-/// Bytes of commits and checkpoints beyond which nothing is kept: what a snapshot holds of them is
-/// memory.
+/// Tables that are known at most; the one that was written to the longest ago goes first. A process
+/// that writes to more tables in turn opens each of them for each commit.
+const TABLES: usize = 256;
+/// Bytes of commits and checkpoints beyond which nothing of a table is cached, since its snapshot
+/// holds them in memory.
 const MOST_COMMIT_BYTES: u64 = 4 << 20;
 const MOST_CHECKPOINT_BYTES: u64 = 256 << 20;
+/// Bytes of commits and checkpoints of all cached tables.
+const ALL_COMMIT_BYTES: u64 = 32 << 20;
+const ALL_CHECKPOINT_BYTES: u64 = 2 << 30;
 
-static KNOWN: SnapshotCache = SnapshotCache::new();
+static KNOWN: PerProcess<SnapshotCache> = PerProcess::new(SnapshotCache::default, drop);
 
 /// What was kept of a table under the same options.
 pub fn of(store: &Store) -> Option<Snapshot> {
-    KNOWN.of(store)
+    KNOWN.get().of(store)
+}
+
+/// What was kept of the same table, if it is newer than a snapshot: only for tables whose catalog
+/// never takes a version back.
+pub(crate) fn newer(older: &Snapshot) -> Option<Snapshot> {
+    KNOWN.get().after_commit(older, older.version() + 1)
 }
 
 /// Keeps what a commit left, in place of what was known of the table. Each commit, of any command,
 /// does so: a table that was replaced by an older copy of itself has the same id and, after a
 /// commit, may have a version that is known of the lost one.
 pub(super) fn keep(done: &Committed) {
-    KNOWN.keep(done);
+    KNOWN.get().keep(&done.snapshot, done.begins_anew);
+}
+
+/// Caches the snapshot of an own commit before the work after it is done, for the next commit of
+/// this process.
+pub(super) fn keep_early(snapshot: &Snapshot) {
+    KNOWN.get().keep(snapshot, false);
 }
 
 /// The snapshot after this process's commit of `version`, for a caller that has an older snapshot
@@ -37,52 +53,99 @@ pub(super) fn keep(done: &Committed) {
 /// read. The newest version if none was kept; a store that fails is given up after some seconds,
 /// since the commit is done.
 pub async fn after_commit(older: &Snapshot, version: u64) -> Result<Snapshot> {
-    match KNOWN.after_commit(older, version) {
+    match KNOWN.get().after_commit(older, version) {
         Some(own) => Ok(own),
         None => with_retry_limit(AFTER_COMMIT, older.update()).await,
     }
 }
 
+/// An older snapshot continued by the commits that this process has made since, from wherever it
+/// begins: one that begins at a newer checkpoint stays short.
+pub(crate) fn continued(older: &Snapshot) -> Option<Snapshot> {
+    let newest = newer(older)?;
+    if !newest.has_long_tail() || older.has_long_tail() {
+        return Some(newest);
+    }
+    let versions = older.version() + 1..=newest.version();
+    let commits: Option<Vec<_>> = versions.map(|v| newest.commit_in_hand(v).cloned()).collect();
+    let continued = older.extended(commits?, None).ok()?;
+    Some(continued.following(&newest))
+}
+
 /// Snapshots in the order of the last writes.
+#[derive(Default)]
 struct SnapshotCache(Mutex<Vec<Snapshot>>);
 
 impl SnapshotCache {
-    const fn new() -> Self {
-        SnapshotCache(Mutex::new(Vec::new()))
+    fn known(&self) -> MutexGuard<'_, Vec<Snapshot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It isn't waited for: in a forked process nobody may ever let it go.
     fn of(&self, store: &Store) -> Option<Snapshot> {
-        let known = self.0.try_lock().ok()?;
-        known.iter().find(|snapshot| is_of(snapshot, store)).cloned()
+        self.known()
+            .iter()
+            .rev()
+            .find(|snapshot| is_of(snapshot, store))
+            .cloned()
     }
 
     fn after_commit(&self, older: &Snapshot, version: u64) -> Option<Snapshot> {
-        let is_same = |own: &Snapshot| own.state().metadata().id == older.state().metadata().id;
         let is_newer = |own: &Snapshot| own.version() >= version.max(older.version());
-        self.of(older.store()).filter(|own| is_newer(own) && is_same(own))
+        self.of(older.store())
+            .filter(|own| is_newer(own) && is_same_table(own, older))
     }
 
-    fn keep(&self, done: &Committed) {
-        let snapshot = &done.snapshot;
-        let Ok(mut known) = self.0.try_lock() else { return };
-        known.retain(|older| !is_of(older, snapshot.store()));
-        let log = snapshot.log_size();
-        let is_small = log.commit_bytes <= MOST_COMMIT_BYTES && log.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
-        if is_small && !done.begins_anew {
-            if known.len() >= TABLES {
-                known.remove(0);
-            }
-            known.push(snapshot.clone());
+    /// `begins_anew`: the next commit had better open the table from its new checkpoint.
+    fn keep(&self, snapshot: &Snapshot, begins_anew: bool) {
+        let store = snapshot.store();
+        let mut known = self.known();
+        let index = known.iter().rposition(|older| is_of(older, store));
+        let before = index.map(|index| known.remove(index));
+        // Commits of several threads end in any order. Only a catalog rules out that a table was
+        // replaced by an older copy of itself.
+        let late = before.filter(|before| {
+            before.version() > snapshot.version() && is_managed(store) && is_same_table(before, snapshot)
+        });
+        let newest = match &late {
+            Some(newer) => newer,
+            None if begins_anew => return,
+            None => snapshot,
+        };
+        let (commit_bytes, checkpoint_bytes) = bytes_of(newest);
+        if commit_bytes > MOST_COMMIT_BYTES || checkpoint_bytes > MOST_CHECKPOINT_BYTES {
+            return;
         }
+        known.push(newest.clone());
+        let mut first = 0;
+        let (mut commits, mut checkpoints) = (0u64, 0u64);
+        for (index, snapshot) in known.iter().enumerate().rev() {
+            let (commit_bytes, checkpoint_bytes) = bytes_of(snapshot);
+            commits = commits.saturating_add(commit_bytes);
+            checkpoints = checkpoints.saturating_add(checkpoint_bytes);
+            let is_full = known.len() - index > TABLES;
+            if is_full || commits > ALL_COMMIT_BYTES || checkpoints > ALL_CHECKPOINT_BYTES {
+                first = index + 1;
+                break;
+            }
+        }
+        known.drain(..first);
     }
+}
+
+fn bytes_of(snapshot: &Snapshot) -> (u64, u64) {
+    let checkpoint_bytes = snapshot.checkpoint_bytes();
+    (snapshot.log_bytes().saturating_sub(checkpoint_bytes), checkpoint_bytes)
+}
+
+fn is_same_table(first: &Snapshot, second: &Snapshot) -> bool {
+    first.state().metadata().id == second.state().metadata().id
 }
 
 /// Whether a snapshot is of the table at this location, opened with these options and by the same
 /// catalog, if any: another store may be behind others.
 fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
     let own = snapshot.store();
-    own.options() == store.options() && own.location().as_str() == store.location().as_str() && decide_alike(own, store)
+    own.location().as_str() == store.location().as_str() && own.options() == store.options() && decide_alike(own, store)
 }
 
 #[cfg(test)]
@@ -120,13 +183,17 @@ mod tests {
         }
     }
 
+    fn keep(cache: &SnapshotCache, table: &Table) {
+        cache.keep(&table.committed().snapshot, false);
+    }
+
     #[test]
     fn the_last_commits_to_some_tables_are_known_under_their_options() {
-        let (cache, table) = (SnapshotCache::new(), Table::new());
+        let (cache, table) = (SnapshotCache::default(), Table::new());
         assert!(cache.of(&table.store).is_none());
-        cache.keep(&table.committed());
+        keep(&cache, &table);
         let first = cache.of(&table.store).unwrap();
-        cache.keep(&table.committed());
+        keep(&cache, &table);
         assert_eq!(cache.of(&table.store).unwrap().version(), 1);
         assert_eq!(cache.after_commit(&first, 1).unwrap().version(), 1);
         assert!(cache.after_commit(&first, 2).is_none(), "a commit that wasn't kept");
@@ -135,7 +202,7 @@ mod tests {
         assert!(cache.of(&other).is_none(), "another store may be behind them");
 
         let tables: Vec<Table> = (0..TABLES).map(|_| Table::new()).collect();
-        tables.iter().for_each(|table| cache.keep(&table.committed()));
+        tables.iter().for_each(|table| keep(&cache, table));
         assert!(cache.of(&table.store).is_none(), "written to the longest ago");
         assert!(tables.iter().all(|table| cache.of(&table.store).is_some()));
     }

@@ -166,6 +166,17 @@ pub(crate) async fn rebase_to_newest(
         Some(b) => newest_after(b).await?,
         None => Snapshot::open(store, None).await?,
     };
+    rebase_to(newest, base, intent, reads, rebase).await
+}
+
+/// As [`rebase_to_newest`], to a version that is known.
+pub(crate) async fn rebase_to(
+    newest: Snapshot,
+    base: Option<&Snapshot>,
+    intent: &Intent,
+    reads: &[Intent],
+    rebase: &mut Rebase,
+) -> Result<Snapshot> {
     let seen = base.map(Snapshot::version);
     let commits = newest.commits_after(seen).await?;
     let mut next = seen.map_or(0, |v| v + 1);

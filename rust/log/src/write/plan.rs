@@ -143,8 +143,8 @@ pub async fn plan_write_on(
 /// it is the newest version: the caller asks by [`Snapshot::newest_after_own`] while the files are
 /// written, and tells the plan by [`PlannedWrite::move_to`].
 ///
-/// `None` if the plan depends on more than the snapshot's state, on a local store, where asking
-/// takes no time, and if only opening the table can tell the newest version.
+/// `None` if the plan depends on more than the snapshot's state, on a local store without a catalog,
+/// where asking takes no time, and if only opening the table can tell the newest version.
 ///
 /// # Errors
 /// As [`plan_write`], by the snapshot.
@@ -157,7 +157,7 @@ pub async fn plan_append_ahead(
         || !request.commit.txn.is_empty()
         || request.read_version.is_some()
         || request.first_rows_meet.is_some();
-    if needs_newest || !own.can_list_ahead() {
+    if needs_newest || !(own.can_list_ahead() || own.asks_by_commit()) {
         return Ok(None);
     }
     plan_on(own.store(), Some(own.clone()), incoming, request)
