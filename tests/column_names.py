@@ -28,7 +28,7 @@ def rows(firsts: Mapping[int, int]) -> pa.Table:
 
 
 def everywhere(condition: str) -> str:
-    """A condition on each column: `#` is its name, `%` what its value exceeds the first one's by."""
+    """A condition on each column: `#` is its name, `%` its number, 0 for the first."""
     parts = (condition.replace("#", f"`{name}`").replace("%", str(i)) for i, name in enumerate(NAMES))
     return " AND ".join(f"({part})" for part in parts)
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, _native, write_deltalake
-from deltaplane.commands.hidden_columns import FILE, ROW
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
+from deltaplane.io.hidden_columns import FILE, ROW
 
 
 def begin(table: Path) -> _native.Rewrite:

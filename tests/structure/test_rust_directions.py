@@ -43,7 +43,7 @@ CRATES = {
 
 # The rooms of `protocol`, lowest first: each may use its own layer and lower ones.
 PROTOCOL = (
-    ("z85",),
+    ("hidden_columns", "z85"),
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("schema_changes",),

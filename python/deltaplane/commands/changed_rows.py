@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from deltaplane.commands.hidden_columns import ROW_COMMIT_VERSION
 from deltaplane.commands.row_rules import BatchRules, RowRules
+from deltaplane.io.hidden_columns import ROW_COMMIT_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa

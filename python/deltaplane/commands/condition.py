@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaplane import _native, expr
-from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.commands.rewriting import Operation
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
 from deltaplane.expr.row_filter import scan_filter, understands
 from deltaplane.io.arrow import Scan
+from deltaplane.io.hidden_columns import PLACE
 
 if TYPE_CHECKING:
     import pyarrow as pa

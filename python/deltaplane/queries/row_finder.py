@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from deltaplane import _native
 from deltaplane.commands.condition import RowSelection, met_by_all
 from deltaplane.commands.duckdb_engine import Memory, spilling
-from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.expr.duckdb_values import arrow_reader
 from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
@@ -24,6 +23,7 @@ from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.typed import Bounds
 from deltaplane.expr.types import INT, LONG, SparkType, of_json
 from deltaplane.io.arrow import Scan
+from deltaplane.io.hidden_columns import PLACE
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.running import bounded, opened

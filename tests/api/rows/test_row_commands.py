@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from api.rows.row_model import CONDITIONS, FEED, IDS, TABLES, UPDATES, VECTORS, Model, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltaplane.commands import hidden_columns
 from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaConcurrentModificationException,
@@ -27,6 +26,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
+from deltaplane.io import hidden_columns
 from deltaplane.schema import Field, Schema
 from interop.verifier import verify
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from deltaplane.commands.erasure.search_terms import SearchTerms
-from deltaplane.commands.hidden_columns import FILE
 from deltaplane.exceptions import CorruptFileError, InvalidArgumentError
+from deltaplane.io.hidden_columns import FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.commands.changed_rows import ChangedRows, rules_of_whole_rows
-from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.commands.rewriting import PATCHED_BYTES
 from deltaplane.commands.row_rules import BatchRules, RowRules
 from deltaplane.exceptions import InvalidArgumentError
@@ -21,6 +20,7 @@ from deltaplane.expr.program import one_batch
 from deltaplane.expr.storing import in_columns
 from deltaplane.expr.types import of_json
 from deltaplane.io.arrow import Scan
+from deltaplane.io.hidden_columns import PLACE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from deltaplane.commands.hidden_columns import PLACE
 from deltaplane.io.arrow import Scan
+from deltaplane.io.hidden_columns import PLACE
 
 if TYPE_CHECKING:
     import pyarrow as pa

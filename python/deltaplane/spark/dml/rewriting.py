@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.commands import hidden_columns
 from deltaplane.commands.merge.assignments import AssignedColumns, Node
 from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.io import hidden_columns
 from deltaplane.spark.errors.condition_of import condition_of, parameters_of_cause
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.clones import with_sources

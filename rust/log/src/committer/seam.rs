@@ -52,8 +52,8 @@ pub trait Committer: Send + Sync {
         None
     }
 
-    /// Whether commits of this process to the table propose one after another instead of racing: the
-    /// next one continues from the version of the one before it. By default they race.
+    /// Whether commits of this process to the table propose one after another instead of racing:
+    /// the next one continues from the version of the one before it. By default they race.
     fn takes_turns(&self) -> bool {
         false
     }

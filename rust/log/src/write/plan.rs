@@ -143,8 +143,8 @@ pub async fn plan_write_on(
 /// it is the newest version: the caller asks by [`Snapshot::newest_after_own`] while the files are
 /// written, and tells the plan by [`PlannedWrite::move_to`].
 ///
-/// `None` if the plan depends on more than the snapshot's state, on a local store without a catalog,
-/// where asking takes no time, and if only opening the table can tell the newest version.
+/// `None` if the plan depends on more than the snapshot's state, on a local store without a
+/// catalog, where asking takes no time, and if only opening the table can tell the newest version.
 ///
 /// # Errors
 /// As [`plan_write`], by the snapshot.
