@@ -146,6 +146,8 @@ mod tests {
             ..tail(1 << 40, 1, KIB)
         };
         assert_eq!(t.interval(), 10);
+        let among_many = Tail { among_many: true, ..t };
+        assert_eq!(among_many.interval(), AMONG_MANY);
     }
 
     #[test]
