@@ -37,6 +37,14 @@ def test_the_format_by_itself_is_refused(spark: SparkSession) -> None:
         dp.register(spark)
 
 
+@only_before("4.0", "has clusterBy of writers")
+def test_clusters_of_other_formats_are_refused(enabled: SparkSession, path: str) -> None:
+    rows = enabled.range(2)
+    for writer in (rows.write.format("parquet"), rows.writeTo(f"delta.`{path}`").using("parquet")):
+        with pytest.raises(exceptions.UnsupportedFeatureError, match=r"clusterBy .* needs PySpark 4\.0"):
+            writer.clusterBy("id")
+
+
 @only_before("4.0", "has the type variant")
 def test_variants_are_refused(spark: SparkSession, path: str) -> None:
     DeltaTable.create(path, Schema([Field("id", "long", True, None), Field("v", "variant", True, None)]))
