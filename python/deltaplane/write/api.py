@@ -328,9 +328,10 @@ def _written_ahead(
     try:
         return commit_files(location, options, job, adds)
     except TableNotFoundError:
-        # A catalog tells by its answer to the commit that the name has another table by now.
+        # A catalog tells by its answer to the commit that the name has another table by now: the
+        # files are in the folder of the one before.
         with contextlib.suppress(DeltaError):
-            _native.discard_files(location, options, adds)
+            _native.discard_files(job.location, options, adds)
         if job.confirm(True):
             raise
         return None

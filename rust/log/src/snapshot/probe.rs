@@ -38,7 +38,9 @@ impl Snapshot {
     /// Whether an append on this own commit needn't ask for the newest version before: the catalog
     /// answers its commit with the commits of others, and there were none lately.
     pub fn asks_by_commit(&self) -> bool {
-        let first = self.last_own().is_some_and(|own| own.version == self.version() && !own.raced);
+        let first = self
+            .last_own()
+            .is_some_and(|own| own.version == self.version() && !own.raced);
         first && self.is_fresh() && !self.has_long_tail() && committer::takes_turns(self.store())
     }
 
