@@ -29,8 +29,8 @@ pub fn of(store: &Store) -> Option<Snapshot> {
     KNOWN.get().of(store)
 }
 
-/// What was kept of the same table, if it is newer than a snapshot: only for tables whose catalog
-/// never takes a version back.
+/// The cached snapshot of the same table, if it is newer than this one: only for tables whose
+/// catalog never takes a version back.
 pub(crate) fn newer(older: &Snapshot) -> Option<Snapshot> {
     KNOWN.get().after_commit(older, older.version() + 1)
 }
