@@ -109,3 +109,22 @@ def test_wrong_options(spark: SparkSession, path: str) -> None:
         spark.read.format("deltaplane").option("versionAsOf", "x").load(path)
     with pytest.raises(Exception, match="go together"):
         spark.range(1).write.format("deltaplane").mode("append").option("txnAppId", "a").save(path)
+
+
+@pytest.mark.parametrize("is_enabled", [False, True], ids=["registered", "enabled"])
+def test_its_options_mean_the_same_in_an_enabled_session(
+    spark: SparkSession, path: str, request: pytest.FixtureRequest, is_enabled: bool
+) -> None:
+    request.getfixturevalue("enabled") if is_enabled else dp.register(spark)
+    rows = spark.createDataFrame([(n, n % 2) for n in range(4)], "id int, p int")
+    for _ in range(2):
+        rows.write.format("deltaplane").option("partitionBy", "p").mode("append").save(path)
+    assert DeltaTable(path).metadata().partition_columns == ["p"]
+    reader = spark.read.format("deltaplane")
+    assert reader.option("predicate", "id > 1").load(path).count() == 4
+    assert reader.option("version", "0").load(path).count() == 2
+    stream = spark.readStream.format("deltaplane")
+    for option, value in {"predicate": "id > 1", "version": "0", "versionAsOf": "0"}.items():
+        with pytest.raises(Exception, match="is an option of a batch"):
+            stream.option(option, value).load(path).writeStream.format("noop").start().processAllAvailable()
+        stream = spark.readStream.format("deltaplane")

@@ -18,7 +18,7 @@ from deltaplane.spark.datasource.file_options import is_own
 from deltaplane.spark.datasource.stream_options import flag
 from deltaplane.spark.jvm.internals import is_on, session_settings
 from deltaplane.spark.jvm.location import absolute_location, split_options
-from deltaplane.spark.jvm.names import FORMATS
+from deltaplane.spark.jvm.names import FORMATS, OWN_FORMAT
 from deltaplane.spark.jvm.session_catalogs import is_name
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ _DEFAULTS = "spark.databricks.delta.properties.defaults."
 # Options that scripts set for any format, and that have no effect for Delta tables because the log
 # determines their values.
 _MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline quote escape encoding charset".split())
+# What the format `deltaplane` calls options of `delta`.
+_OTHER_NAMES = {"version": "versionAsOf", "timestamp": "timestampAsOf"}
 # Prefixes of settings of Spark's file systems, and of table properties.
 _OF_OTHERS = ("fs.", "delta.")
 # The setting by which a call's path takes precedence over the option `path`, as in Spark 2.
@@ -100,6 +102,21 @@ class Options:
             if value is not None:
                 getattr(self, method)(value)
         self.options(**options)
+        if self._format == OWN_FORMAT:
+            self._take_own_names()
+
+    def _take_own_names(self) -> None:
+        """Applies options that the format `deltaplane` has without `enable`, too, and `delta` under
+        another name or as a method."""
+        options = {key.lower(): value for key, value in self._options.items()}
+        for name, other in _OTHER_NAMES.items():
+            if name in options:
+                self._options = {key: value for key, value in self._options.items() if key.lower() != name}
+                if other.lower() not in options:
+                    self._options[other] = options[name]
+        if "partitionby" in options and hasattr(self, "partitionBy"):
+            self._options = {key: value for key, value in self._options.items() if key.lower() != "partitionby"}
+            self.partitionBy(*(column.strip() for column in options["partitionby"].split(",")))
 
     def _is_ours(self) -> bool:
         return self._format in FORMATS

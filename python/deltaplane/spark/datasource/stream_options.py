@@ -6,7 +6,7 @@ Uses neither Spark nor rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -15,7 +15,7 @@ from deltaplane.io.storage_options import version_arguments
 from deltaplane.spark.jvm.location import size_of
 from deltaplane.table.follow import limits, tail_request
 
-__all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
+__all__ = ["STREAM_OPTIONS", "StreamOptions", "flag", "refuse_options_of_batches"]
 
 # Options that consent to renamed, dropped or retyped columns, together with
 # `schemaTrackingLocation`.
@@ -158,3 +158,23 @@ def _size(text: str) -> int:
     if not size:
         raise InvalidArgumentError(f"the option maxBytesPerTrigger is a number of bytes such as 64m, not {text!r}")
     return size
+
+
+def refuse_options_of_batches(options: Collection[str], location: str) -> None:
+    """Refuses options that the format `deltaplane` has for a batch only.
+
+    Args:
+        options: names of a stream's options in lower case.
+
+    Raises:
+        InvalidArgumentError: there is one of them.
+    """
+    if "predicate" in options:
+        raise InvalidArgumentError(
+            "predicate is an option of a batch: apply where(…) to the stream's rows", table=location
+        )
+    for name in ("versionAsOf", "version", "timestampAsOf", "timestamp"):
+        if name.lower() in options:
+            raise InvalidArgumentError(
+                f"{name} is an option of a batch; a stream has startingVersion or startingTimestamp", table=location
+            )

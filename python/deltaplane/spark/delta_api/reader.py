@@ -11,12 +11,12 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.spark.datasource.delta_options import Options, number, versioned_path
 from deltaplane.spark.datasource.partition_paths import partition_path
-from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, flag
+from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, flag, refuse_options_of_batches
 from deltaplane.spark.datasource.time_travel import reaches_beyond
 from deltaplane.spark.delta_api.feed import Bound, check_fed, feed
 from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.jvm.moments import moment
-from deltaplane.spark.jvm.names import located, path_of, qualified_name
+from deltaplane.spark.jvm.names import OWN_FORMAT, located, path_of, qualified_name
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.scan.read import named_as, newest_frame, read
 from deltaplane.spark.stream.read import read_stream
@@ -30,7 +30,9 @@ __all__ = ["Reader", "StreamReader"]
 
 _FEED = "readchangefeed startingversion endingversion startingtimestamp endingtimestamp".split()
 _VERSIONS = ("versionasof", "timestampasof")
-_READ_OPTIONS = frozenset(["path", "readchangedata", *_VERSIONS, *_FEED])
+# The condition on rows that the format `deltaplane` takes without `enable`, too.
+_CONDITION = "predicate"
+_READ_OPTIONS = frozenset(["path", "readchangedata", _CONDITION, *_VERSIONS, *_FEED])
 # Options for a stream's handling of commits that aren't appends.
 _PASSED_OVER = ("ignoredeletes", "ignorechanges", "ignorefiledeletion", "skipchangecommits")
 # The former name of `readChangeFeed`.
@@ -92,18 +94,21 @@ class Reader(_Loading, DataFrameReader):
     def _loaded(self, path: Any) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)
         location, version, timestamp = versioned_path(self._path(path, own), store)
+        partition: Mapping[str, str | None] = {}
         try:
-            return self._read(location, version, timestamp)
+            frame = self._read(location, version, timestamp)
         except TableNotFoundError:
             # As in delta-spark, the directory of a partition shows the partition's rows.
             if (inside := partition_path(location, store)) is None:
                 raise
-        frame = self._read(inside[0], version, timestamp)
-        for name, value in inside[1].items():
+            location, partition = inside
+            frame = self._read(location, version, timestamp)
+        for name, value in partition.items():
             column = frame[quoted(name)]
             same = column == F.lit(value).cast(frame.schema[name].dataType)
             frame = frame.where(column.isNull() if value is None else same)
-        return frame
+        condition = own.get(_CONDITION) if self._format == OWN_FORMAT else None
+        return frame if condition is None else frame.where(condition)
 
     def table(self, tableName: str) -> DataFrame:
         location = located(self._session, tableName)
@@ -147,6 +152,8 @@ class StreamReader(_Loading, DataStreamReader):
         own, store = self._split(frozenset({"path", _OLD_FEED, *STREAM_OPTIONS}))
         location = self._path(path, own)
         own.pop("path", None)
+        if self._format == OWN_FORMAT:
+            refuse_options_of_batches({key.lower() for key in self._options}, location)
         # delta-spark refuses these options of a batch, and ignores the end of a feed.
         if misplaced := [key for key in self._options if key.lower() in _VERSIONS]:
             raise InvalidArgumentError(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "MANAGED",
+    "OWN_FORMAT",
     "catalog_facts",
     "check_free",
     "check_unused",
@@ -58,7 +59,8 @@ _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGN
 # table with a location as external.
 MANAGED = "deltaplane.managed"
 # The format names of Delta tables.
-FORMATS = ("delta", "deltaplane")
+OWN_FORMAT = "deltaplane"
+FORMATS = ("delta", OWN_FORMAT)
 
 
 def path_of(name: str) -> str | None:
