@@ -410,6 +410,26 @@ def test_a_first_write_may_say_what_it_replaces(enabled: SparkSession, path: str
     assert enabled.table(name).count() == 1
 
 
+def test_generated_partitions_are_computed_by_every_write(enabled: SparkSession, path: str) -> None:
+    place = f"delta.`{path}`"
+    enabled.sql(
+        f"CREATE TABLE {place} (id INT, at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))) USING delta "
+        "PARTITIONED BY (day)"
+    )
+    rows = enabled.sql("SELECT 1 AS id, TIMESTAMP'2024-01-02 03:00:00' AS at")
+    written(rows, path, "append")
+    written(rows, path, "append", by="day")
+    written(rows, path, "overwrite", replaceWhere="day = '2024-01-02'")
+    written(rows, path, "append")
+    rows.writeTo(place).overwritePartitions()
+    stream = enabled.readStream.format("delta").load(path).select("id", "at").writeStream.format("delta")
+    stream.option("checkpointLocation", f"{path} steps").trigger(availableNow=True).start(path).awaitTermination()
+    shown = enabled.read.format("delta").load(path).selectExpr("id", "CAST(day AS STRING) AS day").collect()
+    assert [tuple(row) for row in shown] == [(1, "2024-01-02")] * 2
+    written(rows, path, "overwrite")
+    assert enabled.read.format("delta").load(path).where("day = '2024-01-02'").count() == 1
+
+
 def test_rows_without_their_partition_are_refused(enabled: SparkSession, path: str) -> None:
     written(enabled.createDataFrame([(1, "a")], "id int, p string"), path, by="p")
     lacking = enabled.createDataFrame([(2,)], "id int")

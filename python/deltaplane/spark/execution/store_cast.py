@@ -125,7 +125,7 @@ def _is_implicit(source: DataType, to: DataType) -> bool:
 
 def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:
     """Refuses rows that lack some of an existing table's partition columns, which would become
-    null, or that have only partition columns.
+    null, or that have only partition columns. Generated columns may be missing.
 
     Raises:
         SchemaMismatchError: a partition column is missing, or every other column is.
@@ -136,7 +136,10 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
         return
     partitions = snapshot.info.partition_columns
     own_names = {name.lower() for name in columns}
-    if lacking := [name for name in partitions if name.lower() not in own_names]:
+    # As in delta-spark, generated columns are computed.
+    fields = snapshot.schema.to_value()["fields"]
+    computed = {field["name"] for field in fields if "delta.generationExpression" in field["metadata"]}
+    if lacking := [name for name in partitions if name.lower() not in own_names and name not in computed]:
         raise SchemaMismatchError(
             f"the data lacks the partition column `{lacking[0]}`, so that no row has a place in the table: add the column to the "
             f"data, which has {', '.join(columns)}; as null where that is meant",
