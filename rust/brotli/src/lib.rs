@@ -73,7 +73,6 @@ mod tests {
                 .iter()
                 .all(|e| e.kind() == ErrorKind::Unsupported && e.to_string().contains("ZSTD"))
         );
-        drop(writer);
         assert!(output.is_empty());
     }
 }

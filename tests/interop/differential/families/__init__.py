@@ -22,6 +22,7 @@ FAMILIES = (
     "descriptions",
     "conversions",
     "frame_writes",
+    "rich_tables",
     "frame_reads",
     "streams",
     "settings",
