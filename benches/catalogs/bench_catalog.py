@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from support.harness import Case, Contestant, Elsewhere, Task, main, scale_of
+from support.servers import processor_seconds, started
 
 SCHEMA = pa.schema({"id": pa.int64()})
 # Numbers of threads and of tables by scale, and the total number of appends.
@@ -93,16 +93,14 @@ def through_a_server(case: Mapping[str, Any], scratch: Path) -> Task:
     _lake(scratch, _names(case))
     command = [sys.executable, "-c", "from deltaplane.cli import main; main()", "catalog", "serve"]
     database = [f"sqlite:///{scratch}/lake.db", "--anonymous", "--address", "127.0.0.1:0"]
-    server = subprocess.Popen([*command, *database], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    catalog = Catalog(server.stdout.readline().strip())
-
-    before = _processor_seconds(server.pid)
+    server, address = started([*command, *database])
+    catalog = Catalog(address)
+    before = processor_seconds(server.pid)
 
     def used(_: Any) -> Elsewhere:
         status = Path(f"/proc/{server.pid}/status").read_text().splitlines()
         peak = next(line for line in status if line.startswith("VmHWM"))
-        return Elsewhere(_processor_seconds(server.pid) - before, int(peak.split()[1]) / 1024)
+        return Elsewhere(processor_seconds(server.pid) - before, int(peak.split()[1]) / 1024)
 
     task = _into(case, catalog, used)
 
@@ -113,11 +111,6 @@ def through_a_server(case: Mapping[str, Any], scratch: Path) -> Task:
         return seen
 
     return replace(task, answer=answer)
-
-
-def _processor_seconds(pid: int) -> float:
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def file_system(case: Mapping[str, Any], scratch: Path) -> Task:
