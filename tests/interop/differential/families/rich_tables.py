@@ -1,4 +1,4 @@
-"""Writes by every door to tables whose columns have rules: computed, numbered, defaulted, checked."""
+"""Writes by every door to tables with computed, numbered, defaulted and checked columns."""
 
 from __future__ import annotations
 
