@@ -10,7 +10,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pyarrow as pa
+from support import harness
 from support.harness import Case, Contestant, Elsewhere, Task, main, scale_of
 from support.servers import processor_seconds, started
 
@@ -36,10 +36,10 @@ def _lake(tables: int) -> Mapping[str, Any]:
     """A database with this many managed tables, which all contestants and runs use."""
     from deltaplane import Catalog
 
-    place = Path(tempfile.gettempdir(), f"deltaplane-bench-server-{tables}")
+    place = harness.CACHE / f"server-{tables}"
     database = f"sqlite:///{place}/lake.db"
     if not (place / "made").exists():
-        place.mkdir(exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         catalog = Catalog(database)
         catalog.create_catalog("main")
         catalog.create_schema("main.bench")

@@ -28,7 +28,7 @@ from deltaplane.properties import CommitProperties, Transaction
 from deltaplane.spark.datasource.file_options import BLOOM_FILTERS, file_properties, is_own
 from deltaplane.spark.datasource.split_scan import SPLIT_BYTES, SplitScan
 from deltaplane.spark.datasource.stream_columns import FollowedTable
-from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions, flag, refuse_options_of_batches
+from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions, flag
 from deltaplane.spark.datasource.time_travel import asked_version, refuse_after_newest
 from deltaplane.spark.datasource.writers import BatchWriter
 from deltaplane.spark.jvm.location import absolute_location
@@ -180,7 +180,7 @@ class DeltaplaneDataSource(DataSource):
             UnsupportedFeatureError: PySpark is older than 4.2.
             InvalidArgumentError: an option that only a batch has.
         """
-        refuse_options_of_batches(self._own, self._location())
+        options = StreamOptions.of(self._own)
         try:
             from deltaplane.spark.datasource.stream_source import StreamReader
         except ImportError as e:
@@ -189,7 +189,6 @@ class DeltaplaneDataSource(DataSource):
                 "read the new rows with DeltaTable.tail"
             ) from e
 
-        options = StreamOptions.of(self._own)
         return StreamReader(self._location(), self._store, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

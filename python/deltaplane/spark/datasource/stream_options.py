@@ -6,7 +6,7 @@ Uses neither Spark nor rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -17,6 +17,14 @@ from deltaplane.table.follow import limits, tail_request
 
 __all__ = ["STREAM_OPTIONS", "StreamOptions", "flag", "refuse_options_of_batches"]
 
+# Options of a batch, with what a stream has instead.
+_OF_BATCHES = {
+    **dict.fromkeys(
+        ("versionasof", "version", "timestampasof", "timestamp", "endingversion", "endingtimestamp"),
+        "a stream has startingVersion or startingTimestamp",
+    ),
+    "predicate": "apply where(…) to the stream's rows",
+}
 # Options that consent to renamed, dropped or retyped columns, together with
 # `schemaTrackingLocation`.
 _LEAVES = ("allowsourcecolumnrename", "allowsourcecolumndrop", "allowsourcecolumntypechange")
@@ -84,12 +92,7 @@ class StreamOptions:
         Raises:
             InvalidArgumentError: an invalid value, or two incompatible options.
         """
-        if batch := [
-            name for name in ("versionasof", "timestampasof", "endingversion", "endingtimestamp") if name in own
-        ]:
-            raise InvalidArgumentError(
-                f"{batch[0]} is an option of a batch; a stream has startingVersion or startingTimestamp"
-            )
+        refuse_options_of_batches(own)
         max_bytes = _size(own["maxbytespertrigger"]) if "maxbytespertrigger" in own else None
         max_files = _number(own, "maxfilespertrigger") if "maxfilespertrigger" in own else None
         if max_files is None and max_bytes is None:
@@ -160,21 +163,14 @@ def _size(text: str) -> int:
     return size
 
 
-def refuse_options_of_batches(options: Collection[str], location: str) -> None:
-    """Refuses options that the format `deltaplane` has for a batch only.
-
-    Args:
-        options: names of a stream's options in lower case.
+def refuse_options_of_batches(
+    options: Iterable[str], names: Container[str] = _OF_BATCHES, location: str | None = None
+) -> None:
+    """Refuses a stream's options with these names, ignoring case.
 
     Raises:
         InvalidArgumentError: there is one of them.
     """
-    if "predicate" in options:
-        raise InvalidArgumentError(
-            "predicate is an option of a batch: apply where(…) to the stream's rows", table=location
-        )
-    for name in ("versionAsOf", "version", "timestampAsOf", "timestamp"):
-        if name.lower() in options:
-            raise InvalidArgumentError(
-                f"{name} is an option of a batch; a stream has startingVersion or startingTimestamp", table=location
-            )
+    for option in options:
+        if (name := option.lower()) in names:
+            raise InvalidArgumentError(f"{option} is an option of a batch; {_OF_BATCHES[name]}", table=location)

@@ -152,14 +152,9 @@ class StreamReader(_Loading, DataStreamReader):
         own, store = self._split(frozenset({"path", _OLD_FEED, *STREAM_OPTIONS}))
         location = self._path(path, own)
         own.pop("path", None)
-        if self._format == OWN_FORMAT:
-            refuse_options_of_batches({key.lower() for key in self._options}, location)
-        # delta-spark refuses these options of a batch, and ignores the end of a feed.
-        if misplaced := [key for key in self._options if key.lower() in _VERSIONS]:
-            raise InvalidArgumentError(
-                f"{misplaced[0]} is an option of a batch; a stream has startingVersion or startingTimestamp",
-                table=location,
-            )
+        # delta-spark refuses these versions, and ignores the end of a feed.
+        names = (*_VERSIONS, _CONDITION) if self._format == OWN_FORMAT else _VERSIONS
+        refuse_options_of_batches(self._options, names, location)
         if (old := own.pop(_OLD_FEED, None)) is not None:
             own.setdefault("readchangefeed", old)
         if not own.keys() & _SCHEMA_LOGS:

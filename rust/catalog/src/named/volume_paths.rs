@@ -66,7 +66,6 @@ pub(super) async fn resolving(name: TableName, path: &str, mut options: HashMap<
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

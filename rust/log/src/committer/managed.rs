@@ -102,6 +102,12 @@ impl Managed {
         }
     }
 
+    /// Whether commits of this process propose one after another: not within a transaction over
+    /// several tables.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.buffer.is_none() && self.committer.takes_turns()
+    }
+
     /// The content of a version's commit, if the catalog holds it.
     pub(crate) async fn held_content(&self, version: u64) -> Result<Option<Bytes>> {
         match self.place(version).await? {

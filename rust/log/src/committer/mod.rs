@@ -106,7 +106,7 @@ pub(crate) fn is_managed(store: &Store) -> bool {
 
 /// Whether commits of this process to the table in this store propose one after another.
 pub(crate) fn takes_turns(store: &Store) -> bool {
-    of(store).is_some_and(|managed| managed.buffer.is_none() && managed.committer.takes_turns())
+    of(store).is_some_and(|managed| managed.takes_turns())
 }
 
 /// What decides the commits of the table in this store.

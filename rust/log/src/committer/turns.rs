@@ -44,7 +44,7 @@ pub(crate) async fn turn(store: &Store) -> Option<Turn> {
 
 /// As [`turn`], for any work.
 pub(super) async fn turn_of(managed: &Managed, work: Work) -> Option<Turn> {
-    if managed.buffer.is_some() || !managed.committer.takes_turns() {
+    if !managed.takes_turns() {
         return None;
     }
     let lock = lock_of((managed.name(), work));

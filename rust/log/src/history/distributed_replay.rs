@@ -325,7 +325,6 @@ fn failed(e: Error) -> BoxStream<'static, Result<CommitActions>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

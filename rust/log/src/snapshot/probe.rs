@@ -36,7 +36,7 @@ impl Snapshot {
     }
 
     /// Whether an append on this own commit needn't ask for the newest version before: the catalog
-    /// answers its commit with the commits of others, and there were none lately.
+    /// answers a lost race with the commits that won, and none was lost lately.
     pub fn asks_by_commit(&self) -> bool {
         let first = self
             .last_own()
