@@ -3,8 +3,7 @@ running commit."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from deltaplane import DeltaTable, GroupWriter, WriteResult
 from stores.gated_store import Gate
+from waiting import until
 
 # Maximum time that a group waits until it is full, so that commits don't depend on thread
 # scheduling.
@@ -43,13 +43,6 @@ def grouped(table: DeltaTable) -> list[int]:
     """The number of appends in each commit of a group writer, oldest first."""
     history = reversed(table.history())
     return [entry["groupedAppends"] for entry in history if "groupedAppends" in entry]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Runs other threads until a condition is true."""
-    pause = threading.Event()
-    while not holds():
-        pause.wait(0.001)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from crash.memory_s3 import Client, MemoryS3, memory_s3
 from deltaplane import DeltaTable, LogStore, register_log_store, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.cache import CachedTable, cache_info, clear_cache
+from waiting import until
 
 ROWS = 20_000
 
@@ -45,6 +46,10 @@ class S3:
         for n in range(12):
             rows = pa.table({"x": range(seed + n * ROWS, seed + (n + 1) * ROWS), "text": [f"row {n}"] * ROWS})
             write_deltalake(self.path, rows, mode="append", storage_options=self.plain)
+        # A commit to an object store returns before its checksum is stored. A client that opened
+        # the table in between would read other files than the next one.
+        newest = sorted(key for key in self.server.buckets[self.bucket] if key.endswith(".json"))[-1]
+        until(lambda: newest.replace(".json", ".crc") in self.server.buckets[self.bucket])
 
     def client(self, **options: object) -> tuple[Client, dict[str, str]]:
         client, server_options = self.server.client()

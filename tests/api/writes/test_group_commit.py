@@ -35,8 +35,9 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.schema import Field, Schema
-from grouped import HOUR, Appends, behind_a_commit, files, grouped, ids, rows, until
+from grouped import HOUR, Appends, behind_a_commit, files, grouped, ids, rows
 from stores.gated_store import Gate, gated
+from waiting import until
 
 
 @pytest.fixture

@@ -30,8 +30,9 @@ from deltaplane.exceptions import (
     TableNotFoundError,
 )
 from deltaplane.schema import Field
-from grouped import behind_a_commit, files, ids, rows, stream, until
+from grouped import behind_a_commit, files, ids, rows, stream
 from stores.gated_store import Gate, gated
+from waiting import until
 
 APPENDER = Path(__file__).parents[2] / "crash" / "appender.py"
 

@@ -4,7 +4,7 @@ interrupted leader."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -12,6 +12,7 @@ import pytest
 
 from deltaplane.exceptions import InternalError, InvalidArgumentError
 from deltaplane.write.leader_batcher import LeaderBatcher
+from waiting import until
 
 HOUR = 3600.0
 
@@ -46,13 +47,6 @@ def gathering(handler: Handler, full: int = 1, most_inside: int = 100, delay: fl
 def bring(to: LeaderBatcher[int, int], item: int) -> int:
     with to.admit():
         return to.submit(item)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Runs other threads until a condition is true."""
-    pause = threading.Event()
-    while not holds():
-        pause.wait(0.001)
 
 
 @contextmanager
