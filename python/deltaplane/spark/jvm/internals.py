@@ -283,6 +283,12 @@ def _items(seq: Any) -> Iterator[Any]:
     return map(seq.apply, range(seq.size()))
 
 
+def _class_name(node: Any) -> str:
+    """The name of a node's class without its package. Java 8 has no other method for it that works
+    for every class of Scala."""
+    return str(node.getClass().getName()).rpartition(".")[2]
+
+
 def _nodes(plan: Any) -> Iterator[Any]:
     """A plan and all plans below it."""
     yield plan
@@ -661,7 +667,7 @@ class Jvm:
     def operators_in(self, frame: Any) -> dict[str, int]:
         """The number of operators in a frame's plan that compute window functions (`Window`),
         aggregates (`Aggregate`) and rows of a generator (`Generate`)."""
-        names = [node.getClass().getSimpleName() for node in _nodes(frame._jdf.queryExecution().analyzed())]
+        names = [_class_name(node) for node in _nodes(frame._jdf.queryExecution().analyzed())]
         return {name: names.count(name) for name in ("Window", "Aggregate", "Generate")}
 
     def optimize(self, frame: Any) -> None:
@@ -700,10 +706,9 @@ class Jvm:
         source, would reveal the number."""
         plan = frame._jdf.queryExecution().executedPlan()
         for node in _nodes(plan):
-            node_class = node.getClass()
             # Adaptive plans are leaves as well; resolving them would run their shuffles.
-            unknown = node.children().isEmpty() and node_class.getSimpleName() not in _SCANS
-            if unknown or node_class.getPackageName().endswith(".exchange"):
+            unknown = node.children().isEmpty() and _class_name(node) not in _SCANS
+            if unknown or ".exchange." in node.getClass().getName():
                 return None
         return int(plan.execute().getNumPartitions())
 
@@ -743,7 +748,7 @@ class Jvm:
         """Whether a Spark expression uses columns of this very frame."""
         ids = {attribute.exprId().id() for attribute in self._output(frame)}
         leaves = _items(self.expression_of(expression).collectLeaves())
-        named = (leaf for leaf in leaves if leaf.getClass().getSimpleName() == "AttributeReference")
+        named = (leaf for leaf in leaves if _class_name(leaf) == "AttributeReference")
         return any(leaf.exprId().id() in ids for leaf in named)
 
     def with_columns_of(self, frame: Any, like: Any) -> Any:

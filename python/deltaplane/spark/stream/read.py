@@ -180,7 +180,7 @@ class TableSource:
         offset = initial(self._begins[query]) if start is None else json.loads(start.json())
         begins = place(offset)
         self._table.begin(query, begins, resumed="end" in offset)
-        everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
+        everything = str(limit.getClass().getName()).endswith(".ReadAllAvailable")
         until = self._until.get(query)
         end = self._table.tail.end(begins, limits() if everything else self._options.limits, until)
         if end == begins:

@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.util.Utils;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -64,7 +65,7 @@ public final class Relations extends Rule {
   }
 
   private static boolean isStatement(TreeNode plan) {
-    String kind = plan.getClass().getSimpleName();
+    String kind = Utils.getSimpleName(plan.getClass());
     return kind.equals("InsertIntoStatement") || kind.equals("UnresolvedExecuteImmediate");
   }
 
@@ -120,7 +121,7 @@ public final class Relations extends Rule {
   }
 
   private LogicalPlan asked(LogicalPlan plan) {
-    if (plan.getClass().getSimpleName().equals("UnresolvedTableValuedFunction")) return changes(plan);
+    if (Utils.getSimpleName(plan.getClass()).equals("UnresolvedTableValuedFunction")) return changes(plan);
     RelationTimeTravel travel = plan instanceof RelationTimeTravel ? (RelationTimeTravel) plan : null;
     LogicalPlan named = travel == null ? plan : travel.relation();
     if (!(named instanceof UnresolvedRelation)) return null;

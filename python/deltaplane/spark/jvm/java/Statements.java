@@ -19,6 +19,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.util.Utils;
 import scala.Option;
 import scala.Product;
 
@@ -42,8 +43,8 @@ public final class Statements {
     Statements made = new Statements();
     LogicalPlan of = plan;
     while (of instanceof UnresolvedWith) of = ((UnresolvedWith) of).child();
-    boolean command = of instanceof Command || of.getClass().getSimpleName().contains("Statement");
-    String kind = of.getClass().getSimpleName();
+    String kind = Utils.getSimpleName(of.getClass());
+    boolean command = of instanceof Command || kind.contains("Statement");
     // Before Spark 4.2 this command holds its names as identifiers, and has no children.
     boolean like = kind.equals("CreateTableLikeCommand");
     made.found.add("plan\0" + (like ? "CreateTableLike" : kind) + "\0" + (command ? "command" : ""));
@@ -86,7 +87,7 @@ public final class Statements {
       name(target ? "target" : "reads", plan, relation.multipartIdentifier());
       return;
     }
-    String kind = plan.getClass().getSimpleName();
+    String kind = Utils.getSimpleName(plan.getClass());
     if (kind.startsWith("Unresolved") && plan.children().isEmpty() && plan.productArity() > 0) {
       Object first = plan.productElement(0);
       boolean names = first instanceof scala.collection.Seq && isNames((scala.collection.Seq) first);

@@ -6,6 +6,7 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.util.Utils;
 import scala.collection.Seq;
 
 public final class Columns {
@@ -30,7 +31,7 @@ public final class Columns {
 
   // The kind of a column's expression, such as UnresolvedAttribute.
   public static String kind(Column column) {
-    return column.expr().getClass().getSimpleName();
+    return Utils.getSimpleName(column.expr().getClass());
   }
 
   // The boolean result of a static method.
