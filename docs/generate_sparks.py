@@ -23,9 +23,11 @@ stay with it: tables are the same on each. For a new program take the newest one
 | Spark | Java | what to know |
 | --- | --- | --- |
 | before 3.5 | | `deltaplane.spark` is refused by name; `DeltaTable` and `deltaplane.sql` need no Spark |
-| 3.5 | 17 (8 and 11 untried) | formats need `enable`; ANSI mode is off by default; no VARIANT, SQL scripts, `mergeInto`; Scala 2.12 |
+| 3.5 | 8, 11 or 17 | formats need `enable`; ANSI mode is off by default; no VARIANT, SQL scripts, `mergeInto`; Scala 2.12 |
 | 4.0 | 17 or newer | SQL scripts need `spark.sql.scripting.enabled` and have no handlers; `''` within a text ends it and begins another |
-| 4.1 to 4.3 | 17 or newer | the environment of development has 4.2 |
+| 4.1 to 4.3 | 17 or newer | the environment of development has 4.2; from 4.3 on Spark itself reads `t@v3` as a version |
+
+On Spark 3.5 all tests of Spark pass with Java 8; with Java 11 README's examples run.
 
 PySpark's conversions use pandas, which the extra `spark` keeps below 3.
 

@@ -52,14 +52,18 @@ def unused_exports(source: Path) -> list[str]:
     return re.findall(r"#\[no_mangle\]\s+pub (?:unsafe )?extern \"C\" fn (\w+)", text)
 
 
-def compile_wheel(source: Path, target: Path, jobs: int | None, profile: str, tag: str | None) -> Path:
+def compile_wheel(
+    source: Path, target: Path, jobs: int | None, profile: str, tag: str | None, interpreter: str | None = None
+) -> Path:
     """Compiles the unpacked source distribution into a wheel whose tag is the lowest manylinux that
-    its symbols allow; returns its path."""
+    its symbols allow; returns its path. It is for all Pythons with a lock, or for `interpreter`, a
+    program, alone if that is a free-threaded one."""
     out = target / "wheels"
     shutil.rmtree(out, ignore_errors=True)
     command = [TOOLS / "maturin", "build", "--profile", profile, "--strip", "--locked", "--out", out]
     command += ["--jobs", str(jobs)] if jobs else []
     command += ["--compatibility", tag] if tag else []
+    command += ["--interpreter", interpreter] if interpreter else []
     hidden = target / "unused-exports.map"
     hidden.parent.mkdir(parents=True, exist_ok=True)
     hidden.write_text(f"{{ local: {' '.join(f'{name};' for name in unused_exports(source))} }};\n")
@@ -71,7 +75,7 @@ def compile_wheel(source: Path, target: Path, jobs: int | None, profile: str, ta
         CARGO_TARGET_DIR=str(target),
         CARGO_INCREMENTAL="0",
         SOURCE_DATE_EPOCH=str(epoch()),
-        PYO3_PYTHON=sys.executable,
+        PYO3_PYTHON=interpreter or sys.executable,
     )
     [wheel] = out.glob("*.whl")
     return wheel
@@ -82,11 +86,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, help="compile this many crates side by side (default: cores)")
     parser.add_argument("--profile", default="wheel", help="the Cargo profile; `dev` is quick, and too large to ship")
     parser.add_argument("--compatibility", help="the platform tag instead of the lowest that the symbols allow")
+    parser.add_argument("--interpreter", help="a free-threaded Python, such as python3.14t, which needs its own wheel")
     parser.add_argument("--target-dir", type=Path, default=BUILD / "target", help="where cargo builds")
     parser.add_argument("--iterations", type=int, default=5, help="how often zopfli improves each file")
     arguments = parser.parse_args()
     source = unpack(build_sdist.build(), BUILD / "source")
-    built = compile_wheel(source, arguments.target_dir, arguments.jobs, arguments.profile, arguments.compatibility)
+    built = compile_wheel(
+        source,
+        arguments.target_dir,
+        arguments.jobs,
+        arguments.profile,
+        arguments.compatibility,
+        arguments.interpreter,
+    )
     wheel = DIST / built.name
     repack.repack(built, wheel, paths=[source], iterations=arguments.iterations)
     print(f"{wheel.relative_to(ROOT)}: {built.stat().st_size:,} bytes as built, {wheel.stat().st_size:,} packed again")

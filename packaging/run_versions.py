@@ -33,7 +33,8 @@ has no Rust. `lowest` has each package at the lower bound of its extra, `locked`
 requirements/dev.lock, which CI runs all tests with, and `newest` the newest that the bounds allow.
 A dash under Java is an environment without Java and PySpark; what `packaging/versions.toml` lists
 with Java is here once it has run. `make versions` writes this page. CI runs all tests on Python
-3.11, PySpark 4.2 and Java 17, `make test-sparks` those of Spark on PySpark 4.0, 4.1 and 4.3.
+3.11, PySpark 4.2 and Java 17, `make test-sparks` those of Spark on PySpark 3.5, 4.0, 4.1
+and 4.3.
 
 """
 COLUMNS = ("Python", "Java", *SHOWN, "chosen", "wheel", "day", "steps")
@@ -54,7 +55,8 @@ def java_home(version: int) -> str:
         program = Path(home, "bin/java")
         if program.exists():
             shown = subprocess.run([str(program), "-version"], capture_output=True, text=True)
-            if re.search(rf'version "{version}\b', shown.stderr):
+            # Java 8 calls itself 1.8.
+            if re.search(rf'version "(1\.)?{version}\b', shown.stderr):
                 return home
     raise FileNotFoundError(f"no Java {version} on this machine")
 

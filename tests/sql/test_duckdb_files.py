@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import deltaplane
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import CorruptFileError, FileMissingError
+from deltaplane.expr.duckdb_values import bounds_hold_floats
 from deltaplane.queries import running
 
 NAN = float("nan")
@@ -99,7 +101,7 @@ def test_every_type_has_the_values_of_the_own_reader(tmp_path: Path, scans: list
         write_deltalake(path, EVERY_TYPE.slice(0, 2))
         write_deltalake(path, EVERY_TYPE.slice(2), mode="append")
     rows = deltaplane.sql("SELECT * FROM t", tables={"t": path}).sort_by("id")
-    assert scans == [True]
+    assert scans == [bounds_hold_floats()]
     own = DeltaTable(path).to_pyarrow_table().sort_by("id")
     assert repr(rows.to_pylist()) == repr(own.to_pylist())
     assert rows.schema.types == own.schema.types
@@ -111,7 +113,7 @@ def test_conditions_select_the_rows_of_the_own_reader(
 ) -> None:
     path = written_by_pyarrow(str(tmp_path / "t"), EVERY_TYPE, row_group_size=1)
     theirs = selected(path, condition)
-    assert scans == [True]
+    assert scans == [bounds_hold_floats() or not re.search(r"\b[df]\b", condition)]
     monkeypatch.setattr(running, "parquet_scan", lambda *args: None)
     assert selected(path, condition) == theirs
 

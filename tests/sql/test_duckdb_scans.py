@@ -20,6 +20,7 @@ import pytest
 import deltaplane
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import DeltaError
+from deltaplane.expr.duckdb_values import bounds_hold_floats
 from deltaplane.queries import running
 
 NAN = float("nan")
@@ -103,7 +104,8 @@ def both(
         scanned = deltaplane.sql(query, tables={"t": path})
     with scanned_by(monkeypatch, duckdb=False):
         streamed = deltaplane.sql(query, tables={"t": path})
-    assert not files or all(seen), query
+    # A version that misjudges NaN and signed zeros doesn't read the floats of drawn tables.
+    assert not files or all(seen) or not bounds_hold_floats(), query
     assert scanned.schema.types == streamed.schema.types, query
     # Equal numbers can have different forms: only the text distinguishes -0.0, and NaN is itself.
     texts = [sorted(map(repr, result.to_pylist())) for result in (scanned, streamed)]

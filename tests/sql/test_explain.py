@@ -118,7 +118,7 @@ def test_conditions_that_cannot_fail_move_into_the_reading_of_files(path: str, c
     plan = explained(f"EXPLAIN SELECT k FROM t WHERE {condition}", path)
     assert ("Filters:" in plan) == moves
     # A condition that can fail is a column of its own, which no rule moves.
-    assert ("Expression: met" in plan) == ("100 / x" in condition or "d.x = t.x" in condition or not moves)
+    assert bool(re.search(r"\bmet\b", plan)) == ("100 / x" in condition or "d.x = t.x" in condition or not moves)
 
 
 def test_row_groups_are_counted_by_the_footers(tmp_path: Path) -> None:

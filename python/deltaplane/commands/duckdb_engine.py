@@ -19,6 +19,7 @@ from deltaplane.expr.duckdb_values import (
     connect,
     disable_optimizers,
     explained,
+    register_rows,
     values_for_duckdb,
     zoneless,
 )
@@ -165,7 +166,8 @@ class LocalEngine:
 
         The table has the additional column `rowid`, the number of the row.
         """
-        self.stream(name + "_given", rows, schema)
+        reader = self._converted(rows, schema)
+        self._connection.register(name + "_given", reader)
         self.run(f"CREATE TABLE {name} AS SELECT * FROM {name}_given")
         self._connection.unregister(name + "_given")
 
@@ -175,11 +177,14 @@ class LocalEngine:
 
         Instants become timestamps without a zone, in UTC.
         """
+        reader = self._converted(batches, schema)
+        register_rows(self._connection, name, reader, reader.schema)
+
+    def _converted(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatchReader:
         import pyarrow as pa
 
         to = pa.schema([(f"c{i}", zoneless(f.type)) for i, f in enumerate(schema)] or [("c0", pa.int32())])
-        reader = pa.RecordBatchReader.from_batches(to, self._storing_errors(_as(batch, to) for batch in batches))
-        self._connection.register(name, reader)
+        return pa.RecordBatchReader.from_batches(to, self._storing_errors(_as(batch, to) for batch in batches))
 
     def run(self, sql: str) -> None:
         """Runs a statement and ignores its result."""

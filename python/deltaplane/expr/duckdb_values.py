@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.arrow_compat import plain
 from deltaplane.expr.typed import END, Typed
-from deltaplane.expr.types import SparkType, text
+from deltaplane.expr.types import SparkType, quoted, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,9 +136,52 @@ def arrow_reader(relation: Any, rows: int) -> pa.RecordBatchReader:
     return reader
 
 
+@lru_cache(maxsize=1)
+def bounds_hold_floats() -> bool:
+    """Whether DuckDB keeps every row with NaN or a zero where it gives conditions on floating
+    numbers to a scan: of files, of Arrow data, or of a join's larger side by the keys of the
+    smaller one. Before 2.0 scans compare as if NaN weren't the greatest number and as if -0.0 and
+    0.0 were different.
+    """
+    import duckdb
+
+    return int(duckdb.__version__.partition(".")[0]) >= 2
+
+
 def disable_optimizers(connection: Any, names: Collection[str]) -> None:
-    """Disables rules of DuckDB's optimizer."""
-    connection.execute(f"SET disabled_optimizers = '{','.join(names)}'")
+    """Disables rules of DuckDB's optimizer, and the one that loses rows in some versions."""
+    losing = () if bounds_hold_floats() else ("join_filter_pushdown",)
+    connection.execute(f"SET disabled_optimizers = '{','.join({*names, *losing})}'")
+
+
+def register_rows(connection: Any, name: str, rows: object, schema: pa.Schema) -> None:
+    """Makes Arrow data of this schema a relation, whose conditions are evaluated as those on other
+    rows are."""
+    if bounds_hold_floats() or not any(_has_floats(f.type) for f in schema):
+        connection.register(name, rows)
+        return
+    values = [f"{_opaque(quoted(f.name), f.type)} AS {quoted(f.name)}" for f in schema]
+    connection.register(f"{name}_scanned", rows)
+    connection.execute(
+        f"CREATE TEMP VIEW {quoted(name)} AS SELECT {', '.join(values)} FROM {quoted(name + '_scanned')}"
+    )
+
+
+def _opaque(value: str, data_type: pa.DataType) -> str:
+    """A value as an expression that no condition on it gets through to a scan, if it has floating
+    numbers."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(data_type):
+        return f"-(-{value})"
+    return f"[{value}][1]" if _has_floats(data_type) else value
+
+
+def _has_floats(data_type: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    parts = [data_type.field(i).type for i in range(data_type.num_fields)]
+    return pa.types.is_floating(data_type) or any(_has_floats(part) for part in parts)
 
 
 def zoneless(data_type: pa.DataType) -> pa.DataType:

@@ -47,8 +47,9 @@ class LogStore:
     and overrides all methods except `head` and `read_range`, which are derived from the others;
     files pass through it whole.
 
-    Paths are relative to the table. Methods are called from several threads at once, each with the
-    GIL, which the core releases while it waits. Meaning of exceptions:
+    Paths are relative to the table. Methods are called from several threads at once, with the GIL,
+    which the core releases while it waits; on free-threaded Python they run at the same time.
+    Meaning of exceptions:
 
     - `FileNotFoundError`: the object doesn't exist; from `put_if_absent` it has no meaning
     - `FileExistsError` from `put_if_absent`: the name is taken, as False

@@ -23,6 +23,7 @@ from deltaplane.expr.duckdb_values import (
     explained,
     is_interrupt,
     is_of_values,
+    register_rows,
     returned,
     values_for_duckdb,
     zoneless,
@@ -235,9 +236,9 @@ def opened(
                 connection.execute(f"CREATE VIEW {source.name} AS {scan}")
         disable_optimizers(connection, _unwanted(connection, planner))
         for stream in streams:
-            connection.register(stream.name, stream)
+            register_rows(connection, stream.name, stream, stream.schema)
         for name, table in (*held, *planner.held):
-            connection.register(name, table)
+            register_rows(connection, name, table, table.schema)
         yield connection
     except (_UnreadableError, QueryCancelledError):
         raise
@@ -301,17 +302,17 @@ class _Stream:
         wanted: Mapping[str, Any] = {f.name: f.type for f in pa.schema(_native.TableSchema(rows.schema_json))}
         self._columns = [source.fields[id] for id in source.needed]
         fields = [pa.field(id, zoneless(wanted[source.fields[id]])) for id in source.needed]
-        self._schema = pa.schema([pa.field("r", pa.int8()), *fields])
+        self.schema = pa.schema([pa.field("r", pa.int8()), *fields])
         self._conditions = condition_texts(source)
         self._error: DeltaError | None = None
 
     def __arrow_c_schema__(self) -> object:
-        return self._schema.__arrow_c_schema__()
+        return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self._schema, self._batches_with_errors()).__arrow_c_stream__(
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches_with_errors()).__arrow_c_stream__(
             requested_schema
         )
 
@@ -328,9 +329,9 @@ class _Stream:
 
         for batch in self._rows.batches(self._columns, self._conditions):
             arrays = [pa.nulls(batch.num_rows, pa.int8())]
-            types = [f.type for f in self._schema][1:]
+            types = [f.type for f in self.schema][1:]
             arrays += [values_for_duckdb(values, to) for values, to in zip(batch.columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def raise_error(self) -> None:
         """Raises the error that ended one of the reads, if any."""

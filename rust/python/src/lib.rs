@@ -32,8 +32,8 @@ mod write;
 #[global_allocator]
 static BLOCKS: deltaplane_memory::Blocks = deltaplane_memory::Blocks;
 
-/// The native half of `deltaplane`. Free-threaded Python keeps its lock, as nobody audited it.
-#[pyo3::pymodule(gil_used = true)]
+/// The native half of `deltaplane`. Its frozen classes need no lock of Python's.
+#[pyo3::pymodule(gil_used = false)]
 #[allow(non_upper_case_globals, reason = "names of Python")]
 mod _native {
     use pyo3::prelude::*;

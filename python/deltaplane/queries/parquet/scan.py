@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.expr.duckdb_values import bounds_hold_floats
 from deltaplane.expr.types import SparkType, of_json, quoted, text
 from deltaplane.queries.parquet.files import FileGroup, file_groups
 from deltaplane.queries.parquet.types import FoundColumn, StoredColumn, found_columns, is_int96, is_readable
@@ -75,6 +76,8 @@ def _needed_columns(table: DeltaTable, source: Source) -> _Columns | None:
         table_field = fields[source.fields[id]]
         data_type = of_json(table_field.data_type)
         if data_type is None or data_type.name not in _SCALARS:
+            return None
+        if data_type.fractional and not bounds_hold_floats():
             return None
         if table_field.name.lower() in in_log:
             columns.partitions[id] = table_field.name, data_type
