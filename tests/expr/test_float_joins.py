@@ -40,7 +40,9 @@ def test_rows_join_by_equal_numbers(tmp_path: Path, seed: int, width: pa.DataTyp
     assert sorted((row["a"], row["b"]) for row in pairs.to_pylist()) == expected
     selected = deltaplane.sql("SELECT id FROM t WHERE f IN (SELECT f FROM t WHERE id < 3)", tables={"t": path})
     first_values = [value for value in values[:3] if value is not None]
-    assert sorted(selected["id"].to_pylist()) == [i for i in range(40) if any(equal(values[i], v) for v in first_values)]
+    assert sorted(selected["id"].to_pylist()) == [
+        i for i in range(40) if any(equal(values[i], v) for v in first_values)
+    ]
 
 
 @pytest.mark.parametrize("width", [pa.float32(), pa.float64()])
