@@ -157,13 +157,14 @@ def disable_optimizers(connection: Any, names: Collection[str]) -> None:
 def register_rows(connection: Any, name: str, rows: object, schema: pa.Schema) -> None:
     """Makes Arrow data of this schema a relation, whose conditions are evaluated as those on other
     rows are."""
-    if bounds_hold_floats() or not any(_has_floats(f.type) for f in schema):
+    if bounds_hold_floats():
         connection.register(name, rows)
         return
+    # A view for every schema: registered rows can't take the place of another relation's view.
     values = [f"{_opaque(quoted(f.name), f.type)} AS {quoted(f.name)}" for f in schema]
     connection.register(f"{name}_scanned", rows)
     connection.execute(
-        f"CREATE TEMP VIEW {quoted(name)} AS SELECT {', '.join(values)} FROM {quoted(name + '_scanned')}"
+        f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT {', '.join(values)} FROM {quoted(name + '_scanned')}"
     )
 
 
