@@ -179,7 +179,7 @@ test-sparks: develop $(SPARKS:%=$(STAMPS)/spark-%) ## the tests of Spark on the 
 	done; exit $$failed
 
 # The development environment has the newest DuckDB that the extra `local` allows; these come before it on the path.
-DUCKDBS ?= 1.4 1.5
+DUCKDBS ?= 1.5
 DUCKDBS_ARGS ?= tests/sql tests/expr tests/api/rows tests/api/merge_sql $(FLOATS_OF_DUCKDB)
 # What older versions answer otherwise, where nothing is done against it: rows with NaN and with zeros of both signs.
 FLOATS_OF_DUCKDB = tests/expr/test_float_joins.py tests/sql/test_duckdb_files.py tests/sql/test_duckdb_scans.py \
@@ -191,7 +191,7 @@ $(STAMPS)/duckdb-%: requirements/duckdb-%.lock | $(STAMPS)/venv
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: test-duckdbs
-test-duckdbs: develop $(DUCKDBS:%=$(STAMPS)/duckdb-%) ## the tests of SQL and of commands on rows with older versions of DuckDB (DUCKDBS="1.4 1.5")
+test-duckdbs: develop $(DUCKDBS:%=$(STAMPS)/duckdb-%) ## the tests of SQL and of commands on rows with older versions of DuckDB (DUCKDBS="1.5")
 	failed=0; for version in $(DUCKDBS); do \
 		PYTHONPATH=$(CURDIR)/.cache/duckdbs/$$version $(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(DUCKDBS_ARGS) || failed=1; \
 	done; exit $$failed
