@@ -27,7 +27,8 @@ stay with it: tables are the same on each. For a new program take the newest one
 | 4.0 | 17 or newer | SQL scripts need `spark.sql.scripting.enabled` and have no handlers; `''` within a text ends it and begins another |
 | 4.1 to 4.3 | 17 or newer | the environment of development has 4.2; from 4.3 on Spark itself reads `t@v3` as a version |
 
-On Spark 3.5 all tests of Spark pass with Java 8 and 17; those of reading and writing ran with 11.
+On Spark 3.5 all tests of Spark passed in one run with Java 8, and in several with 17; those of
+reading and writing passed with 11.
 
 PySpark's conversions use pandas, which the extra `spark` keeps below 3.
 

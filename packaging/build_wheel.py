@@ -53,7 +53,7 @@ def unused_exports(source: Path) -> list[str]:
 
 
 def compile_wheel(
-    source: Path, target: Path, jobs: int | None, profile: str, tag: str | None, interpreter: str | None = None
+    source: Path, target: Path, jobs: int | None, profile: str, tag: str | None, interpreter: str | None
 ) -> Path:
     """Compiles the unpacked source distribution into a wheel whose tag is the lowest manylinux that
     its symbols allow; returns its path. It is for all Pythons with a lock, or for `interpreter`, a

@@ -130,9 +130,7 @@ def connect(**config: str | bool | int | float | list[str]) -> Any:
 
 def arrow_reader(relation: Any, rows: int) -> pa.RecordBatchReader:
     """Streams the rows of a relation, in batches of about `rows`."""
-    # By the type: a relation takes other names for its columns. DuckDB before 1.5 lacks this one.
-    name = "to_arrow_reader" if hasattr(type(relation), "to_arrow_reader") else "fetch_arrow_reader"
-    reader: pa.RecordBatchReader = getattr(relation, name)(rows)
+    reader: pa.RecordBatchReader = relation.to_arrow_reader(rows)
     return reader
 
 
@@ -151,7 +149,7 @@ def bounds_hold_floats() -> bool:
 def disable_optimizers(connection: Any, names: Collection[str]) -> None:
     """Disables rules of DuckDB's optimizer, and the one that loses rows in some versions."""
     losing = () if bounds_hold_floats() else ("join_filter_pushdown",)
-    connection.execute(f"SET disabled_optimizers = '{','.join({*names, *losing})}'")
+    connection.execute(f"SET disabled_optimizers = '{','.join([*names, *losing])}'")
 
 
 def register_rows(connection: Any, name: str, rows: object, schema: pa.Schema) -> None:
