@@ -196,6 +196,18 @@ test-duckdbs: develop $(DUCKDBS:%=$(STAMPS)/duckdb-%) ## the tests of SQL and of
 		PYTHONPATH=$(CURDIR)/.cache/duckdbs/$$version $(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(DUCKDBS_ARGS) || failed=1; \
 	done; exit $$failed
 
+# The lowest versions of all extras together come before the development environment's.
+LOWEST_ARGS ?= tests/api tests/cli tests/sql tests/expr tests/drop_in
+
+$(STAMPS)/lowest: requirements/lowest.lock | $(STAMPS)/venv
+	rm -rf .cache/lowest
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --target .cache/lowest -r $<
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: test-lowest
+test-lowest: develop $(STAMPS)/lowest ## the tests without Spark with the lowest version of each package that the extras allow
+	PYTHONPATH=$(CURDIR)/.cache/lowest $(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(LOWEST_ARGS)
+
 # A free-threaded interpreter, which its wheel is built for and tested with.
 FREE_THREADED ?= python3.14t
 FREE_THREADED_ARGS ?= tests/api/test_threads.py tests/api/writes/test_group_races.py tests/api/writes/test_leader_batcher.py \

@@ -130,10 +130,12 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         with _reading():
             data = data.collect()
     if hasattr(data, "__arrow_c_stream__"):
-        try:
-            return pa.RecordBatchReader.from_stream(data)
-        except pa.ArrowInvalid as e:
-            raise _not_a_table(data, e) from None
+        # A source may evaluate its rows for this, as a relation of DuckDB before 2.0 does.
+        with _reading():
+            try:
+                return pa.RecordBatchReader.from_stream(data)
+            except pa.ArrowInvalid as e:
+                raise _not_a_table(data, e) from None
     if hasattr(data, "__arrow_c_array__"):
         batch = _batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])

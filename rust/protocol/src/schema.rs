@@ -301,13 +301,25 @@ fn parse_decimal(name: &str) -> Option<Primitive> {
     legal.then_some(Primitive::Decimal { precision, scale })
 }
 
+/// The error for a type that no primitive type has as its name. Spark has intervals, whose schemas
+/// come from its frames, and the format has none (PROTOCOL.md, section "Primitive Types").
+fn unknown_type(name: &str) -> Error {
+    Error::unsupported_feature(if name.starts_with("interval") {
+        format!(
+            "the schema has a column of the type `{name}`, which no Delta table has: cast it to text or to a number"
+        )
+    } else {
+        format!(
+            "the table's schema has a column of the type `{name}`, which this version of deltaplane doesn't know: use a newer version"
+        )
+    })
+}
+
 fn parse_type(v: &Value) -> Result<DataType> {
     match v {
-        Value::String(name) => Primitive::parse(name).map(DataType::Primitive).ok_or_else(|| {
-            Error::unsupported_feature(format!(
-                "the table's schema has a column of the type `{name}`, which this version of deltaplane doesn't know: use a newer version"
-            ))
-        }),
+        Value::String(name) => Primitive::parse(name)
+            .map(DataType::Primitive)
+            .ok_or_else(|| unknown_type(name)),
         Value::Null => Ok(Primitive::Void.into()),
         Value::Object(o) => parse_complex(o),
         _ => Err(malformed("a type that is neither a name nor an object")),
@@ -461,6 +473,15 @@ mod tests {
         )
         .unwrap_err();
         assert!(e.message().contains("geometry"), "{e}");
+        let e = StructType::from_json(
+            r#"{"type":"struct","fields":[{"name":"a","type":"interval day","nullable":true,"metadata":{}}]}"#,
+        )
+        .unwrap_err();
+        assert!(
+            e.message()
+                .contains("`interval day`, which no Delta table has: cast it"),
+            "{e}"
+        );
     }
 
     #[test]

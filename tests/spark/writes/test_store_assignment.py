@@ -84,7 +84,11 @@ if is_at_least("4.0"):
 # By-name commands that cast rows unless these are refused before.
 COMMANDS |= {
     "saveAsTable": lambda s, t, c, v: _frame(s).write.format("delta").mode("append").saveAsTable(t),
+    "saveAsTable that merges": lambda s, t, c, v: (
+        _frame(s).write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable(t)
+    ),
     "writeTo": lambda s, t, c, v: _frame(s).writeTo(t).append(),
+    "writeTo that merges": lambda s, t, c, v: _frame(s).writeTo(t).option("mergeSchema", "true").append(),
     "writeTo overwrite": lambda s, t, c, v: _frame(s).writeTo(t).overwrite(F.expr("true")),
     "writeTo overwritePartitions": lambda s, t, c, v: _frame(s).writeTo(t).overwritePartitions(),
 }
@@ -344,3 +348,30 @@ def test_listed_columns_take_fields_within_arrays_and_maps_by_name(spark: SparkS
         spark.sql(f"INSERT INTO {table} {rest}")
         assert _row(str(tmp_path / "t"))[column] == wanted, rest
         spark.sql(f"DELETE FROM {table}")
+
+
+def test_writes_by_name_that_take_new_columns_cast_the_others(enabled: SparkSession, path: str) -> None:
+    enabled.sql(f"CREATE TABLE delta.`{path}` (id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>) USING delta")
+    rows = enabled.sql(
+        "SELECT '4' AS id, named_struct('b', 5, 'c', 6) AS s, array(named_struct('x', 7L, 'y', 8)) AS l, 9 AS new"
+    )
+    rows.writeTo(f"delta.`{path}`").option("mergeSchema", "true").append()
+    [row] = enabled.read.format("delta").load(path).collect()
+    assert row.asDict(recursive=True) == {
+        "id": 4,
+        "s": {"a": None, "b": "5", "c": 6},
+        "l": [{"x": 7, "y": 8}],
+        "new": 9,
+    }
+    nested = enabled.sql("SELECT array(1) AS id")
+    with pytest.raises(PySparkException, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        nested.writeTo(f"delta.`{path}`").option("mergeSchema", "true").append()
+
+
+def test_mode_ignore_takes_any_rows_where_a_table_is(enabled: SparkSession, path: str) -> None:
+    twice = enabled.sql("SELECT 3 AS id, 4 AS id")
+    with pytest.raises(PySparkException, match="DELTA_DUPLICATE_COLUMNS_FOUND"):
+        twice.write.format("delta").mode("ignore").save(path)
+    enabled.range(1).write.format("delta").save(path)
+    twice.write.format("delta").mode("ignore").save(path)
+    assert enabled.read.format("delta").load(path).count() == 1

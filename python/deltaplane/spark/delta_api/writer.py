@@ -154,8 +154,9 @@ class Writer(Options, DataFrameWriter):
                 managed=is_managed(spark, name, own.get("path")),
                 saves_as_table=mode == "overwrite",
             )
-        if there and mode == "append" and schema_mode(spark, own, mode) is None:
-            self._frame = as_table_takes(self._frame, location, store)
+        if there and mode == "append":
+            grows = schema_mode(spark, own, mode) is not None
+            self._frame = as_table_takes(self._frame, location, store, grows=grows)
         self._write(location, mode, operation, named=True)
         if known is None:
             register_name(spark, name, location, store, managed="path" not in own)

@@ -258,9 +258,8 @@ class WriterV2(DataFrameWriterV2):
             columns = Schema.from_json(delta_schema_json(self._frame.schema)).fields
             refuse_properties(properties, columns, self._by)
         write(
-            # As in delta-spark, values of other types are cast to the table's types unless the
-            # table takes new columns.
-            self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
+            # As in delta-spark, values of other types are cast to the table's types.
+            self._frame if makes else as_table_takes(self._frame, location, self._store(), grows=merges),
             location,
             mode,
             self._by if makes else None,

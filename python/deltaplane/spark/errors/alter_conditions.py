@@ -262,6 +262,7 @@ _OPTIONS = (
         r"(?P<reason>(?:the settings \S+)?txnAppId and \S*txnVersion go together)",
         spark=IllegalArgumentException,
     ),
+    Known("SORT_BY_WITHOUT_BUCKETING", InvalidArgumentError, r"a Delta table has no buckets, so sortBy means nothing"),
     Known(
         "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
         InvalidArgumentError,

@@ -69,6 +69,11 @@ _TYPES = (
         r"(?i)\binterval\s+(year|month|day|hour|minute|second)\b",
     ),
     Known(
+        "DELTA_UNSUPPORTED_DATA_TYPES",
+        UnsupportedFeatureError,
+        r"the schema has a column of the type `(?P<dataTypeList>[^`]*)`, which no Delta table has",
+    ),
+    Known(
         "_LEGACY_ERROR_TEMP_2242",
         InvalidArgumentError,
         r"a temporary view USING delta takes no list of columns",
@@ -259,7 +264,11 @@ _DEPENDENTS = (
 
 _LAYOUT = (
     Known("DELTA_OPERATION_NOT_ALLOWED_DETAIL", SqlSyntaxError, r"found `(?P<operation>CLUSTERED)`", _CREATES),
-    Known("DELTA_OPERATION_NOT_ALLOWED_DETAIL", UnsupportedExpressionError, r"a partition by (?P<operation>bucket)\("),
+    Known(
+        "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        UnsupportedExpressionError,
+        r"(?:a partition|partitioned by columns, not) by (?P<operation>bucket)\(",
+    ),
     Known("DELTA_OPERATION_NOT_ALLOWED", UnsupportedExpressionError, r"a (?P<operation>partition by \w+)\(…\) isn't"),
     Known(
         "INVALID_PARTITION_COLUMN_DATA_TYPE",

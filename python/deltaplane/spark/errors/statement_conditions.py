@@ -159,6 +159,19 @@ _CHANGES = (
 
 _OTHERS = (
     Known(
+        "DUPLICATE_KEY",
+        SqlSyntaxError,
+        r"expected each property once: `(?P<keyColumn>[^`]*)` comes twice",
+        spark=ParseException,
+    ),
+    Known(
+        "INVALID_STATEMENT_OR_CLAUSE",
+        SqlSyntaxError,
+        r"INSERT with a PARTITION takes no IF NOT EXISTS",
+        r"(?i)^\s*insert\s+into\b",
+        spark=ParseException,
+    ),
+    Known(
         "DELTA_UNSUPPORTED_NON_EMPTY_CLONE",
         InvalidArgumentError,
         r"a table can't be cloned onto itself",

@@ -7,7 +7,7 @@ As in delta-spark, `spark.sql.storeAssignmentPolicy` decides, not `spark.sql.ans
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column
@@ -76,10 +76,16 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
 
 
 def as_table_takes(
-    rows: DataFrame, location: str, options: Mapping[str, str] | None = None, *, of_stream: bool = False
+    rows: DataFrame,
+    location: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    of_stream: bool = False,
+    grows: bool = False,
 ) -> DataFrame:
     """The rows with the columns of the table's newest version; see `stored_by_name`. `of_stream`:
-    whether only types of one family are cast, as in delta-spark's streaming sink.
+    whether only types of one family are cast, as in delta-spark's streaming sink. `grows`: whether
+    the table takes new columns, new fields of structs, and wider types if it widens columns.
 
     Raises:
         SchemaMismatchError: the rows of a stream have a type of another family, whose values a
@@ -89,7 +95,31 @@ def as_table_takes(
     schema = relaxed(snapshot.schema)
     if of_stream:
         _check_families(rows.schema, schema, "")
+    if grows:
+        schema = cast("StructType", _grown(rows.schema, schema, widens_columns(snapshot.info.configuration)))
+        if schema == rows.schema:
+            return rows
     return stored_by_name(rows, schema)
+
+
+def _grown(brought: DataType, own: DataType, widens: bool) -> DataType:
+    """The type to which values are cast for a column that takes new fields: its own types, and
+    those of fields that it lacks. What is cast may be null, as in `_with_leaves`."""
+    if isinstance(brought, StructType) and isinstance(own, StructType):
+        own_types = {field.name.lower(): field.dataType for field in own.fields}
+        types = [_grown(f.dataType, own_types.get(f.name.lower(), f.dataType), widens) for f in brought.fields]
+        pairs = zip(brought.fields, types, strict=True)
+        return StructType([StructField(f.name, t, f.nullable or t != f.dataType, f.metadata) for f, t in pairs])
+    if isinstance(brought, ArrayType) and isinstance(own, ArrayType):
+        element = _grown(brought.elementType, own.elementType, widens)
+        return ArrayType(element, brought.containsNull or element != brought.elementType)
+    if isinstance(brought, MapType) and isinstance(own, MapType):
+        key, value = _grown(brought.keyType, own.keyType, widens), _grown(brought.valueType, own.valueType, widens)
+        return MapType(key, value, brought.valueContainsNull or value != brought.valueType)
+    keeps = NullType in (type(brought), type(own)) or (widens and is_wider(own.jsonValue(), brought.jsonValue()))
+    # A struct, an array or a map for a column of another kind is refused when schemas are merged.
+    nested = (ArrayType, MapType, StructType)
+    return brought if keeps or isinstance(brought, nested) or isinstance(own, nested) else own
 
 
 def _check_families(source: DataType, to: DataType, path: str) -> None:

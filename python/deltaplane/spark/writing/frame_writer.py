@@ -29,6 +29,7 @@ from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.schema import delta_schema_json
 from deltaplane.spark.jvm.session_catalogs import check_in_transaction
 from deltaplane.spark.writing.replace import replace_matching, replace_rows
+from deltaplane.table.delta_table import DeltaTable
 from deltaplane.write.api import WriteResult, commit_files, rehearse_files, rehearse_skipped
 from deltaplane.write.declarations import check_declared
 from deltaplane.write.intent import FrameWriteOptions, Mode, SchemaMode, WriteIntent
@@ -197,6 +198,9 @@ def write(
     location = absolute_location(path)
     check_in_transaction(df.sparkSession, location)
     store_options = split_options(options)[0]
+    if mode == "ignore" and DeltaTable.is_deltatable(location, store_options):
+        # Rows that aren't written may have any columns.
+        return _skipped(location, store_options, "exists", dry_run)
     if replace_where is not None:
         replace_where = session_text(df.sparkSession, replace_where)
     # As in delta-spark, a table made by a query takes over the query's CHAR and VARCHAR columns.

@@ -224,7 +224,7 @@ pub struct AlterRequest {
     /// Only plan.
     #[serde(default)]
     pub dry_run: bool,
-    /// Commit a change that changes nothing, too, as delta-spark's statements do.
+    /// Commit a change that changes nothing, too, as most of delta-spark's statements do.
     #[serde(default)]
     pub always: bool,
     /// The settings of the commit, without applications' versions and clean-up.
@@ -306,7 +306,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         after: planned.protocol.clone().unwrap_or_else(|| before.clone()),
         before,
     };
-    if (done.changed || request.always) && !request.dry_run {
+    if (done.changed || (request.always && !makes_no_version(&request.change))) && !request.dry_run {
         if begins_row_tracking(&base, &planned) {
             let settings = with_settings(Staged::default(), &request.commit);
             base = number_files(store, base, &settings, RowIds::Assigned).await?;
@@ -316,6 +316,17 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         done.version = Some(commit(store, Some(base), &staged).await?.version);
     }
     Ok(done)
+}
+
+/// Whether delta-spark commits nothing either if this change changes nothing: the type that a
+/// column has, and the end of a clustering that isn't there.
+fn makes_no_version(change: &Change) -> bool {
+    match change {
+        Change::ChangeType { .. } => true,
+        Change::ClusterBy { columns } => columns.is_empty(),
+        Change::ChangeColumns { changes } => changes.iter().all(makes_no_version),
+        _ => false,
+    }
 }
 
 /// The commit that a change of this version makes.
