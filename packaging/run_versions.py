@@ -31,10 +31,10 @@ HEAD = """# Versions that ran together
 README.md's examples ran with a wheel on these combinations, each in an environment of its own that
 has no Rust. `lowest` has each package at the lower bound of its extra, `locked` has those of
 requirements/dev.lock, which CI runs all tests with, and `newest` the newest that the bounds allow.
-A dash under Java is an environment without Java and PySpark; what `packaging/versions.toml` lists
-with Java is here once it has run. `make versions` writes this page. CI runs all tests on Python
-3.11, PySpark 4.2 and Java 17, `make test-sparks` those of Spark on PySpark 3.5, 4.0, 4.1
-and 4.3.
+A dash under Java is an environment without Java and PySpark. `make versions` runs what
+`packaging/versions.toml` lists and writes this page. CI runs all tests on Python 3.11, PySpark 4.2
+and Java 17, `make test-sparks` those of Spark on PySpark 3.5, 4.0, 4.1 and 4.3, and `make
+test-lowest` those without Spark on the lowest versions.
 
 """
 COLUMNS = ("Python", "Java", *SHOWN, "chosen", "wheel", "day", "steps")

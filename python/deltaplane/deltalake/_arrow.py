@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.io.arrow_views import with_whole_buffers
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
@@ -46,8 +48,8 @@ def as_arro3_reader(reader: pa.RecordBatchReader, schema: pa.Schema | None = Non
 
 
 def cast(column: Any, field: pa.Field) -> Any:
-    """A column in a field's type."""
-    return column if column.type == field.type else column.cast(field.type)
+    """A column in a field's type, which arro3 can import."""
+    return with_whole_buffers(column if column.type == field.type else column.cast(field.type))
 
 
 def as_arro3_table(table: pa.Table) -> Table:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from deltaplane.io.arrow_views import without_views
 from deltaplane.io.tracing import operation_of, place, stream_of
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def check_column_names(schema: Any) -> None:
 def _reader(data: Any) -> pa.RecordBatchReader:
     import pyarrow as pa
 
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        data = _exported(data)
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, Scan) or _is_from("deltaplane.table", "DeltaTable", data):
@@ -197,11 +200,18 @@ def _words(e: Exception) -> str:
     return f"{text} ({type(e).__name__})" if text else type(e).__name__
 
 
+def _exported(data: Any) -> Any:
+    """Data of pyarrow, without the views that its export can't have."""
+    schema = data.schema
+    plain = without_views(schema)
+    return data if plain is schema else data.cast(plain)
+
+
 def _batch(data: Any) -> pa.RecordBatch:
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatch):
-        return data
+        return _exported(data)
     try:
         return pa.record_batch(data)
     except pa.ArrowInvalid as e:

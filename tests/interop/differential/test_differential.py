@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # One of this many scenarios runs, from a start that may be changed.
-EVERY = int(os.environ.get("DELTAPLANE_DIFFERENTIAL_EVERY", "36"))
+EVERY = int(os.environ.get("DELTAPLANE_DIFFERENTIAL_EVERY", "72"))
 FIRST = int(os.environ.get("DELTAPLANE_DIFFERENTIAL_FIRST", "0"))
 
 
