@@ -35,9 +35,7 @@ def with_whole_buffers(column: pa.Array) -> pa.Array:
     if all(buffer is not None for buffer in buffers[_DATA:]):
         return column
     data = [pa.py_buffer(b"") if buffer is None else buffer for buffer in buffers[_DATA:]]
-    return pa.Array.from_buffers(
-        column.type, len(column), [*buffers[:_DATA], *data], column.null_count, column.offset
-    )
+    return pa.Array.from_buffers(column.type, len(column), [*buffers[:_DATA], *data], column.null_count, column.offset)
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:

@@ -351,7 +351,9 @@ def test_listed_columns_take_fields_within_arrays_and_maps_by_name(spark: SparkS
 
 
 def test_writes_by_name_that_take_new_columns_cast_the_others(enabled: SparkSession, path: str) -> None:
-    enabled.sql(f"CREATE TABLE delta.`{path}` (id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>) USING delta")
+    enabled.sql(
+        f"CREATE TABLE delta.`{path}` (id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>) USING delta"
+    )
     rows = enabled.sql(
         "SELECT '4' AS id, named_struct('b', 5, 'c', 6) AS s, array(named_struct('x', 7L, 'y', 8)) AS l, 9 AS new"
     )
