@@ -75,7 +75,7 @@ class Requests:
             end = time.monotonic()
             with self.lock:
                 self.lines.append(f"{begin:.2f} {end:.2f} {request.command} {request.path} {answer.status}")
-                # What the server failed to do the client repeats: that's no request of the operation.
+                # The client repeats what the server failed to do: no request of the operation.
                 if answer.status < 500:
                     self.spans.append((kind, begin, end))
         return answer
