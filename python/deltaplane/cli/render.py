@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -138,26 +139,30 @@ def facts(values: Mapping[str, object], *, as_json: bool) -> None:
 def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     """Shows a bar on stderr if it is a terminal; the yielded function takes the bytes done and the
     total."""
-    with _bar(DownloadColumn(binary_units=True), shown=shown) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with _bar(what, DownloadColumn(binary_units=True), shown=shown) as update:
+        yield lambda done, total: update(completed=done, total=total)
 
 
 @contextmanager
 def counts(what: str, *, shown: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     """Shows progress in files as `progress` does; the yielded function takes the command's phase,
     the files done, and the total if it is known."""
-    with _bar(MofNCompleteColumn(), shown=shown) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda part, done, total: bar.update(
-            task, description=f"{what}: {part}", completed=done, total=total, refresh=done == total
+    with _bar(what, MofNCompleteColumn(), shown=shown) as update:
+        yield lambda part, done, total: update(
+            description=f"{what}: {part}", completed=done, total=total, refresh=done == total
         )
 
 
-def _bar(done: ProgressColumn, *, shown: bool) -> Progress:
+@contextmanager
+def _bar(what: str, done: ProgressColumn, *, shown: bool) -> Iterator[Callable[..., None]]:
+    """A bar; the yielded function takes what changes. Without a terminal there is none: rich before
+    15 ends a disabled one with an empty line."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda **changes: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=not (shown and sys.stderr.isatty()))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield partial(bar.update, bar.add_task(what, total=None))
 
 
 @contextmanager
