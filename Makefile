@@ -197,7 +197,12 @@ test-duckdbs: develop $(DUCKDBS:%=$(STAMPS)/duckdb-%) ## the tests of SQL and of
 	done; exit $$failed
 
 # The lowest versions of all extras together come before the development environment's.
-LOWEST_ARGS ?= tests/api tests/cli tests/sql tests/expr tests/drop_in
+# Left out is what a newer version has alone: pyarrow's view of filters in footers, and of bounds of some types, casts to
+# nested void, and the class of an error that passes through Polars, with its plans.
+LOWEST_ARGS ?= tests/api tests/cli tests/drop_in --ignore tests/api/writes/test_bloom_filters.py \
+	--deselect tests/api/rows/test_patched_update.py --deselect tests/api/schema/test_void_columns.py \
+	--deselect tests/api/rows/test_polars_scan.py::test_files_that_a_condition_rules_out_are_not_opened \
+	--deselect "tests/api/rows/test_polars_scan.py::test_drawn_conditions_select_what_polars_selects[plain]"
 
 $(STAMPS)/lowest: requirements/lowest.lock | $(STAMPS)/venv
 	rm -rf .cache/lowest

@@ -39,13 +39,13 @@ def with_whole_buffers(column: pa.Array) -> pa.Array:
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:
-    """The schema with plain strings and binaries in place of views, at every depth; the same schema
-    if there are none, or if this pyarrow exports them all.
+    """The schema with large strings and binaries, which hold as much, in place of views at every
+    depth; the same schema if there are none, or if this pyarrow exports them all.
 
     >>> import pyarrow as pa
     >>> schema = pa.schema({"s": pa.string_view(), "l": pa.list_(pa.binary_view())})
     >>> views = int(pa.__version__.partition(".")[0]) >= 25
-    >>> without_views(schema).types == (schema.types if views else [pa.string(), pa.list_(pa.binary())])
+    >>> without_views(schema).types == (schema.types if views else [pa.large_string(), pa.list_(pa.large_binary())])
     True
     """
     import pyarrow as pa
@@ -70,7 +70,7 @@ def _plain_type(kind: Any) -> Any:
     import pyarrow as pa
 
     if _is_view(kind):
-        return pa.string() if pa.types.is_string_view(kind) else pa.binary()
+        return pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()
     if pa.types.is_struct(kind):
         return pa.struct([_plain(kind.field(index)) for index in range(kind.num_fields)])
     if pa.types.is_map(kind):
