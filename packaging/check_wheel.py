@@ -113,11 +113,19 @@ def examples(wheel: Path, python: Path) -> Iterator[str]:
             yield f"README.md's examples:\n{done.stdout[done.stdout.rfind(chr(10) + '--- ') :][:6000]}"
 
 
+# The Pythons that requirements/dev.lock is for.
+_LOCKED = "python_version >= '3.11'"
+
+
 def locked() -> str:
     """The versions of requirements/dev.lock as constraints, so that a day's new release doesn't
-    decide; without digests, which pip would ask of every package."""
+    decide; without digests, which pip would ask of every package. Development needs Python 3.11:
+    an older one gets the newest versions that it has."""
     lines = (ROOT / "requirements/dev.lock").read_text().splitlines()
-    return "\n".join(line.removesuffix("\\").strip() for line in lines if re.match(r"[\w.-]+==", line))
+    pins = [line.removesuffix("\\").strip() for line in lines if re.match(r"[\w.-]+==", line)]
+    parts = [pin.partition(";") for pin in pins]
+    markers = [f"({marker.strip()}) and {_LOCKED}" if marker else _LOCKED for _, _, marker in parts]
+    return "\n".join(f"{pin.strip()} ; {marker}" for (pin, _, _), marker in zip(parts, markers, strict=True))
 
 
 def check(wheel: Path, checks: dict[str, Callable[[Path], Iterator[str]]]) -> list[str]:

@@ -156,3 +156,6 @@ def test_constraints_have_versions_and_no_digests() -> None:
     lines = check_wheel.locked().splitlines()
     assert any(line.startswith("pyarrow==") for line in lines)
     assert not any("hash" in line or "\\" in line for line in lines)
+    # Python 3.10 has no such versions of most packages.
+    assert all(line.endswith("python_version >= '3.11'") for line in lines)
+    assert all("or" not in line.split() or " (" in line for line in lines)
