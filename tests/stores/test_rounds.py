@@ -29,7 +29,7 @@ from stores.servers import StoreServer, versitygw
 # An answer waits so long, and then until no thread of the client runs: requests that don't wait for
 # each other have begun by then, however busy the machine is.
 DELAY_SECONDS = 0.5
-# A client that never comes to rest fails a test, it doesn't hang.
+# A client that never comes to rest is answered after this time, so that no test hangs.
 LONGEST_DELAY_SECONDS = 10.0
 
 

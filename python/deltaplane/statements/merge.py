@@ -312,10 +312,11 @@ def _source(cursor: Grammar) -> tuple[Relation, int, int]:
     """Parses the source, with start and end of its query if it is one; skips a query for another
     engine."""
     token = cursor.at
-    function = cursor.peek(1) == "(" and cursor.peek() not in ("(", "values")
-    if function and not cursor.own_queries:
-        cursor.wrong("expected a table or a query: write a function of rows as (SELECT * FROM …)")
-    if cursor.own_queries or cursor.peek() not in ("(", "values"):
+    if cursor.own_queries:
+        return cursor.relation(), token, token
+    if cursor.peek() not in ("(", "values"):
+        if cursor.peek(1) == "(":
+            cursor.wrong("expected a table or a query: write a function of rows as (SELECT * FROM …)")
         return cursor.relation(), token, token
     if cursor.take("("):
         query = cursor.passed_query()
