@@ -36,12 +36,14 @@ impl Snapshot {
     }
 
     /// Whether an append on this own commit needn't ask for the newest version before: the catalog
-    /// answers a lost race with the commits that won, and none was lost lately.
+    /// answers a lost race with the commits that won, and none was lost lately. After a checkpoint
+    /// the process's commits begin anew by themselves; only a tail that is too long asks for one of
+    /// another process.
     pub fn asks_by_commit(&self) -> bool {
         let first = self
             .last_own()
             .is_some_and(|own| own.version == self.version() && !own.raced);
-        first && self.is_fresh() && !self.has_long_tail() && committer::takes_turns(self.store())
+        first && self.is_fresh() && !self.has_too_long_tail() && committer::takes_turns(self.store())
     }
 
     /// The newest version of the table that this process committed this version to; `None` if only
