@@ -156,7 +156,9 @@ class _Run:
     def _index(self, advice: Advice) -> MaintenanceStep:
         details = {}
         if not self.dry_run:
-            states = self.table._snapshot.build_indexes(False)
+            from deltaplane import _native
+
+            states = _native.IndexBuild.begin(self.table._snapshot, False, 1).run()
             details = {", ".join(state.columns): state.to_dict() for state in states}
         return MaintenanceStep("index", self._state, advice.why, details=details)
 

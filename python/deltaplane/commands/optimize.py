@@ -18,7 +18,7 @@ from deltaplane import _native
 from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.duckdb_engine import memory_bytes
 from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.io import records
 from deltaplane.io.index_properties import has_indexes
@@ -97,8 +97,8 @@ def _extend_indexes(target: Target) -> None:
     if not has_indexes(target.snapshot):
         return
     try:
-        target.snapshot.update().build_indexes(False)
-    except DeltaError as e:
+        target.build_indexes(target.snapshot.update())
+    except Exception as e:  # noqa: BLE001 - Spark's errors too: the files are committed
         _log.warning("the key indexes couldn't be extended: %s", e)
 
 
@@ -119,10 +119,14 @@ def _here(tasks: int) -> Mover:
     return moved
 
 
-def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
+def after_commit(
+    newest: Callable[[], _native.Snapshot],
+    target_of: Callable[[_native.Snapshot], Target] | None = None,
+) -> None:
     """Joins small files in the partitions that the newest commit wrote to
     (`delta.autoOptimize.autoCompact`), and extends the indexes of keys
-    (`deltaplane.buildIndexesOnWrite`).
+    (`deltaplane.buildIndexesOnWrite`). `target_of` says who does the work: without it, this
+    process.
 
     The commit is already durable: failures are logged, a store that fails for some seconds is given
     up, and the next commit tries again.
@@ -130,10 +134,10 @@ def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
     try:
         with bounded_after_commit():
             snapshot = newest()
-            target = Target(snapshot.location, snapshot)
+            target = Target(snapshot.location, snapshot) if target_of is None else target_of(snapshot)
             joins, indexes = snapshot.follow_up
             if joins:
-                optimize(target, Layout(auto_min_files=_SMALL_FILES), Settings())
+                target.optimize(Layout(auto_min_files=_SMALL_FILES), Settings())
             if indexes:
                 _extend_indexes(target)
     except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError, UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
@@ -77,12 +77,18 @@ class AddConstraint:
 
 @dataclass(frozen=True)
 class AddIndex:
-    """ADD INDEX ON: the commit, and building the index."""
+    """ADD INDEX ON: the commit, and building the index, on Spark by its tasks."""
 
     columns: list[str]
+    spark: Any = None
 
     def __call__(self, alter: TableAlterer) -> AlterPlan:
-        indexes = KeyIndexes(alter._table)
+        build = None
+        if self.spark is not None:
+            from deltaplane.spark.dml.indexes import indexes_by_tasks
+
+            build = indexes_by_tasks(self.spark, alter._table)
+        indexes = KeyIndexes(alter._table, build)
         plan = indexes.add(self.columns)
         indexes.build()
         return plan
@@ -109,7 +115,9 @@ class Alter:
 
     def run(self, session: Session) -> pa.Table:
         """Commits the change."""
-        table = session.catalog.target(self.table)
+        table, change = session.catalog.target(self.table), self.change
+        if isinstance(change, AddIndex):
+            change = replace(change, spark=session.spark)
         with self.cursor.located(self.token):
             if session.spark is not None and isinstance(self.change, DropFeature):
                 from deltaplane.spark.delta_api.drop_feature import refuse_fixed
@@ -120,7 +128,7 @@ class Alter:
 
                 refuse_changed_properties(table, self.change.properties)
             try:
-                return altered(self.change(table.alter if session.spark is None else committing_always(table.alter)))
+                return altered(change(table.alter if session.spark is None else committing_always(table.alter)))
             except (InvalidArgumentError, UnsupportedExpressionError):
                 if session.spark is not None and isinstance(self.change, AddConstraint):
                     from deltaplane.spark.delta_api.constraint_analysis import refuse_as_spark

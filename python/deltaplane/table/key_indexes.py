@@ -6,7 +6,7 @@ Converts arguments; the Rust core builds and reads the indexes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,8 +58,11 @@ class KeyIndexes:
     one, all files are.
     """
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(
+        self, table: OpenTable, build: Callable[[_native.Snapshot, bool], list[records.KeyIndex]] | None = None
+    ) -> None:
         self._table = table
+        self._build = build or _built_here
 
     def create(
         self,
@@ -141,7 +144,7 @@ class KeyIndexes:
         Raises:
             ConcurrentWriteException: other builders finished first again and again.
         """
-        return [KeyIndex.of(state) for state in self._newest().build_indexes(rebuild)]
+        return [KeyIndex.of(state) for state in self._build(self._newest(), rebuild)]
 
     def describe(self) -> list[KeyIndex]:
         """The state of each index for the newest version."""
@@ -152,6 +155,10 @@ class KeyIndexes:
 
     def _alterer(self) -> TableAlterer:
         return TableAlterer(self._table)
+
+
+def _built_here(snapshot: _native.Snapshot, rebuild: bool) -> list[records.KeyIndex]:
+    return _native.IndexBuild.begin(snapshot, rebuild, 1).run()
 
 
 def _listed(columns: Sequence[str]) -> list[str]:

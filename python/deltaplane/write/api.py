@@ -7,7 +7,7 @@ not import `deltaplane.table`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaplane.commands.dry_run import DryRun
-    from deltaplane.commands.rewriting import CommandResult
+    from deltaplane.commands.rewriting import CommandResult, Target
     from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
@@ -255,29 +255,34 @@ def _replaced(
     target, settings = Target(location, snapshot), intent.settings()
     reads = {"merge_schema": intent.merges_schema, "reads_others": intent.reads_others}
     if matching is not None:
-        return command_result(
-            snapshot, replace_matching(target, as_reader(data), matching, settings, **reads), "nothing"
+        return _followed(
+            snapshot, command_result(replace_matching(target, as_reader(data), matching, settings, **reads), "nothing")
         )
     assert condition is not None
     expr.refuse_unclear(condition, columns_of(lambda: snapshot.schema))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))
-    return command_result(snapshot, replace_where(target, rows, condition, settings, **reads), "txn")
+    return _followed(snapshot, command_result(replace_where(target, rows, condition, settings, **reads), "txn"))
 
 
-def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:
+def command_result(done: CommandResult, skipped: str) -> WriteResult | DryRun:
     """Converts the result of a command on rows to that of a write; `skipped` is the reason if
     nothing was committed."""
     if not isinstance(done, dict):
         return done
     if "version" not in done:
         return WriteResult(None, skipped=skipped)
-    if any(snapshot.follow_up):
+    return WriteResult(done.pop("version"), metrics=done)
+
+
+def _followed(snapshot: _native.Snapshot, done: WriteResult | DryRun) -> WriteResult | DryRun:
+    """The same result, after the work that the table's properties ask for after a commit."""
+    if isinstance(done, WriteResult) and done.version is not None and any(snapshot.follow_up):
         from deltaplane.commands.optimize import after_commit
 
         after_commit(snapshot.update)
-    return WriteResult(done.pop("version"), metrics=done)
+    return done
 
 
 def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
@@ -397,9 +402,14 @@ def write_rows(
 
 
 def commit_files(
-    location: str, options: dict[str, str] | None, job: _native.WriteJob, adds: _native.AddedFiles
+    location: str,
+    options: dict[str, str] | None,
+    job: _native.WriteJob,
+    adds: _native.AddedFiles,
+    target_of: Callable[[_native.Snapshot], Target] | None = None,
 ) -> WriteResult:
-    """Commits a job's files; deletes them if the commit certainly didn't happen."""
+    """Commits a job's files; deletes them if the commit certainly didn't happen. `target_of`: who
+    does the work after the commit, as of `after_commit`."""
     try:
         committed = job.commit(adds)
     except NOT_COMMITTED:
@@ -412,7 +422,7 @@ def commit_files(
     if committed.has_follow_up:
         from deltaplane.commands.optimize import after_commit
 
-        after_commit(lambda: _native.Snapshot.open(location, options))
+        after_commit(lambda: _native.Snapshot.open(location, options), target_of)
     return WriteResult(version=committed.version, metrics=committed.metrics)
 
 

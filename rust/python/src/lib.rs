@@ -9,6 +9,7 @@ mod credentials;
 mod errors;
 mod events;
 mod incoming;
+mod key_index;
 mod log_store;
 mod maintenance;
 mod optimize;
@@ -46,6 +47,7 @@ mod _native {
         catalog::{CatalogNames, CatalogServer},
         events::{enter_operation, take_traced_work},
         incoming::check_batch,
+        key_index::{BuiltSegment, IndexBuild, KeyGroup, KeySpec, build_key_segment},
         log_store::register_log_store,
         maintenance::{
             check, check_rows, clone_table, copy_files, parquet_schema, repair, restore, vacuum, visible_files,

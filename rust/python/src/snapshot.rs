@@ -269,11 +269,6 @@ impl Snapshot {
         block_on(key_index::describe(&self.inner)).map(Record)
     }
 
-    /// Brings the indexes of keys up to date, or with `again` builds them from all files.
-    fn build_indexes(&self, again: bool) -> Result<Record<Vec<KeyIndex>>> {
-        block_on(key_index::build(&self.inner, again)).map(Record)
-    }
-
     /// Deletes old objects of indexes of keys; with `dropped` all of indexes that were dropped.
     fn clean_indexes(&self, dropped: bool) -> Result<()> {
         block_on(key_index::clean(&self.inner, dropped))

@@ -49,6 +49,8 @@ __all__ = [
     "files_by_tasks",
     "optimize_by_tasks",
     "optimize_table",
+    "setting",
+    "spread",
     "vacuum_by_tasks",
 ]
 
@@ -63,7 +65,7 @@ _DISTRIBUTED_COPY, _MANY_COPIES = "spark.deltaplane.distributedCopyFiles", 32
 _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
-def _spread(spark: SparkSession, items: Sequence[str] | Sequence[bytes], each: int = 1) -> DataFrame:
+def spread(spark: SparkSession, items: Sequence[str] | Sequence[bytes], each: int = 1) -> DataFrame:
     """A frame with one column of texts or byte strings, at least `each` per task; each task
     receives only its own."""
     tasks = max(1, min(-(-len(items) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(items)))
@@ -92,7 +94,7 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
             yield from arrange(location, options, spec, memory, batches)
 
         outcomes, refusals = run_tasks(
-            _spread(spark, [group.to_bytes() for group in job.groups()]), task, (location, options)
+            spread(spark, [group.to_bytes() for group in job.groups()]), task, (location, options)
         )
         done = [job.adopt(_native.MovedGroup(outcome)) for outcome in outcomes]
         raise_refusal(refusals, location)
@@ -178,7 +180,7 @@ class _FilesByTasks:
             yield from reported(convert, batches)
 
         results, refusals = run_tasks(
-            _spread(self.spark, files, _LEAST), task, (self.conversion.location, self.conversion.options)
+            spread(self.spark, files, _LEAST), task, (self.conversion.location, self.conversion.options)
         )
         raise_refusal(refusals, self.conversion.location)
         return results
@@ -201,7 +203,7 @@ def clone_by_tasks(
     # A worker may have another working directory.
     target = absolute_location(target)
     check_in_transaction(spark, target)
-    least = _setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
+    least = setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
 
     def copies(files: list[tuple[str, str]]) -> list[int] | None:
         # Workers can't access a store in this process's memory.
@@ -224,7 +226,7 @@ def clone_by_tasks(
             yield from copy(source, source_options, target, options, batches)
 
         stores = (source, source_options), (target, options)
-        outcomes, missing = run_tasks(_spread(spark, requests), task, *stores)
+        outcomes, missing = run_tasks(spread(spark, requests), task, *stores)
         for message in missing[:1]:
             raise FileMissingError(message, table=location)
         return [size for outcome in outcomes for size in json.loads(outcome)]
@@ -236,7 +238,12 @@ def clone_by_tasks(
     return metrics
 
 
-def _setting(spark: SparkSession, name: str, otherwise: int) -> int:
+def setting(spark: SparkSession, name: str, otherwise: int) -> int:
+    """A session's setting that is a number of files.
+
+    Raises:
+        InvalidArgumentError: it isn't a number.
+    """
     text = spark.conf.get(name, str(otherwise)) or str(otherwise)
     if not text.isdecimal():
         raise InvalidArgumentError(f"{name} is a number of files, not {text!r}: set it again")
@@ -262,7 +269,7 @@ def vacuum_by_tasks(
     place, files_access = files_place(location, options, snapshot.location)
     if inventory is None and what.full:
         inventory = files_by_tasks(spark, place, files_access)
-    least = _setting(spark, _DISTRIBUTED_DELETE, _MANY)
+    least = setting(spark, _DISTRIBUTED_DELETE, _MANY)
 
     def deletes(keys: list[str]) -> bool:
         if _internals.is_connect(spark) or len(keys) < least:
@@ -274,7 +281,7 @@ def vacuum_by_tasks(
 
             yield from delete(place, files_access, batches)
 
-        run_tasks(_spread(spark, requests), task, (place, files_access))
+        run_tasks(spread(spark, requests), task, (place, files_access))
         return True
 
     what = replace(what, commits=tells_of_vacuum(spark, location))
@@ -306,7 +313,7 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
 
     try:
         below: pa.Table = arrow_table(
-            _spread(spark, directories, _LEAST).mapInArrow(with_access(task, (location, options)), _LISTED)
+            spread(spark, directories, _LEAST).mapInArrow(with_access(task, (location, options)), _LISTED)
         )
     except Exception as e:
         cause = remedy(e)

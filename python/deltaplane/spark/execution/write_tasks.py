@@ -35,6 +35,7 @@ __all__ = [
     "delete_rows",
     "listed",
     "raise_refusal",
+    "read_keys",
     "reported",
     "write_changed",
     "write_judged",
@@ -149,6 +150,17 @@ def arrange(
         return _native.arrange_group(location, options, spec, _native.Group(group), memory_bytes).to_bytes()
 
     yield from reported(move, batches)
+
+
+def read_keys(
+    location: str, options: Mapping[str, str] | None, spec: _native.KeySpec, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Builds segments of indexes of keys, one after the other; see `_native.build_key_segment`."""
+
+    def build(group: bytes) -> bytes:
+        return _native.build_key_segment(location, options, spec, _native.KeyGroup(group)).to_bytes()
+
+    yield from reported(build, batches)
 
 
 def copy(

@@ -18,6 +18,7 @@ from deltaplane.io.storage_options import TableUri
 from deltaplane.io.tracing import traced
 from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
 from deltaplane.spark.datasource.session import session_text
+from deltaplane.spark.dml.rewriting import SparkTarget
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.jobs import judged, run_tasks
 from deltaplane.spark.execution.recache import recache
@@ -261,8 +262,11 @@ def write(
         return _skipped(location, store_options, "nothing", dry_run)
     if dry_run:
         return rehearse_files(job, adds, request)
-    done = commit_files(location, store_options, job, adds)
-    recache(df.sparkSession)
+    spark = df.sparkSession
+    done = commit_files(
+        location, store_options, job, adds, lambda newest: SparkTarget(location, newest, spark, options)
+    )
+    recache(spark)
     return done
 
 

@@ -71,7 +71,7 @@ def replace_matching(
         reads_others=intent.reads_others,
     )
     target = SparkTarget(location, snapshot, df.sparkSession, options, matching.target_alias)
-    return command_result(snapshot, merge(target, what, intent.settings()), "nothing")
+    return command_result(merge(target, what, intent.settings()), "nothing")
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def replace_rows(
         return job.commit(write_metrics(job.finish(), deleted, written))
 
     try:
-        return command_result(snapshot, rewriting(target, operation, intent.settings(), run), "txn")
+        return command_result(rewriting(target, operation, intent.settings(), run), "txn")
     except ConstraintViolationError as e:
         if refusal not in str(e):
             raise

@@ -1,32 +1,25 @@
-//! Builds the indexes of a table: reads their columns from the files that no segment covers, sorts
-//! the keys' hashes in bounded memory, and publishes new segments by a new manifest. Commits
-//! nothing.
+//! Builds the indexes of a table: plans which files each new segment covers, and publishes the
+//! segments by a new manifest once tasks have built them. Commits nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::Int32Type;
-use deltaplane_data::FileRead;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_index::{
-    DIR, EntrySorter, MOST_FILES, Manifest, Segment, SegmentFiles, SegmentInfo, each_key, newest, publish,
-    refresh_copy, unneeded, write_segment,
-};
-use deltaplane_log::{PlanColumns, Snapshot, new_id, now_ms};
+use deltaplane_index::{MOST_FILES, Manifest, Segment, SegmentInfo, newest, publish, refresh_copy, unneeded};
+use deltaplane_log::{PlanColumns, Snapshot, now_ms};
 use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::hidden_columns::FILE;
+use deltaplane_protocol::paths;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::merging::{self, MOST_ROWS};
-use crate::file_sets::file_read;
+use super::segments::{BuiltSegment, KeyGroup, KeySpec, build_segment};
 use crate::key_lookup::{OpenIndex, TableIndex, table_indexes};
-use crate::scan::Scan;
 
 /// Attempts to publish a manifest while others publish theirs.
 const ATTEMPTS: usize = 16;
+/// Rows of a task's files at least, where several tasks build an index: their hashes fit in memory.
+const LEAST_ROWS: u64 = 16 << 20;
 /// Age of objects that are deleted once the newest manifest doesn't name them: readers may have an
 /// older one, and other builders may be about to publish theirs.
 const UNNEEDED_MS: i64 = 24 * 60 * 60 * 1000;
@@ -50,27 +43,151 @@ pub struct KeyIndex {
 
 /// A live file.
 struct LiveFile {
-    read: FileRead,
+    path: String,
     size: i64,
     rows: u64,
 }
 
-/// Brings every index up to date; `again` builds it from all files. Returns the state of each.
-///
-/// # Errors
-/// Those of reading the log and data files and of the store; `ConcurrentWrite` if other builders
-/// publish manifests all the time.
-pub async fn build(snapshot: &Snapshot, again: bool) -> Result<Vec<KeyIndex>> {
-    let indexes = table_indexes(snapshot.state());
-    if indexes.is_empty() {
-        return Ok(Vec::new());
+/// What is to be done to bring the indexes of a version up to date. Small segments are merged by
+/// the plan; files whose keys are read are left to tasks, here or on other machines.
+pub struct IndexBuild {
+    snapshot: Snapshot,
+    live: Vec<LiveFile>,
+    spec: KeySpec,
+    changes: Vec<IndexChange>,
+    groups: Vec<KeyGroup>,
+}
+
+/// The planned change of one index.
+struct IndexChange {
+    index: TableIndex,
+    /// The segments of the whole table that were known.
+    known: Vec<String>,
+    /// Those of the index that stay.
+    retained: Vec<String>,
+    /// Whether any of the index's goes.
+    loses: bool,
+    merged: Option<SegmentInfo>,
+}
+
+impl IndexBuild {
+    /// Plans the build for so many tasks at a time; `again` builds from all files.
+    ///
+    /// # Errors
+    /// Those of reading the log and of the store.
+    pub async fn begin(snapshot: &Snapshot, again: bool, tasks: usize) -> Result<Self> {
+        let indexes = table_indexes(snapshot.state());
+        let live = match indexes.is_empty() {
+            true => Vec::new(),
+            false => live_files(snapshot).await?,
+        };
+        let mut build = IndexBuild {
+            spec: KeySpec::of(snapshot, &indexes),
+            snapshot: snapshot.clone(),
+            live,
+            changes: Vec::with_capacity(indexes.len()),
+            groups: Vec::new(),
+        };
+        for index in indexes {
+            build.plan(index, again, tasks).await?;
+        }
+        Ok(build)
     }
-    let live = live_files(snapshot).await?;
-    for index in &indexes {
-        update(snapshot, index, &live, again).await?;
+
+    async fn plan(&mut self, index: TableIndex, again: bool, tasks: usize) -> Result<()> {
+        let (snapshot, live) = (&self.snapshot, &self.live);
+        let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
+        let segments = opened(snapshot, &index, &manifest).await;
+        let covered: usize = segments.iter().map(|(_, s)| s.covered().len()).sum();
+        let live_covered = live.iter().filter(|f| is_covered(f, &segments)).count();
+        let again = again || covered.saturating_sub(live_covered) > live.len();
+        let merged = match again {
+            true => None,
+            false => merging::merge(snapshot, &segments).await?,
+        };
+        let of_index = manifest.segments.iter().filter(|s| s.is_of(&index.columns)).count();
+        let is_replaced = |path: &String| merged.as_ref().is_some_and(|m| m.replaced.contains(path));
+        let sound = segments.iter().map(|(info, _)| info.path.clone());
+        let retained: Vec<String> = sound.filter(|path| !again && !is_replaced(path)).collect();
+        let covering: Vec<_> = segments
+            .into_iter()
+            .filter(|(info, _)| !again && !merged.as_ref().is_some_and(|m| m.loses(info)))
+            .collect();
+        let files: Vec<_> = live.iter().filter(|f| !is_covered(f, &covering)).collect();
+        let number = self.changes.len();
+        let most_rows = rows_of_a_task(&files, tasks);
+        let groups = grouped(&files, most_rows).into_iter().map(|files| KeyGroup {
+            index: number,
+            files: files.into_iter().map(|f| (f.path.clone(), f.size)).collect(),
+        });
+        self.groups.extend(groups);
+        self.changes.push(IndexChange {
+            loses: retained.len() < of_index,
+            index,
+            known: manifest.segments.into_iter().map(|s| s.path).collect(),
+            retained,
+            merged: merged.and_then(|m| m.segment),
+        });
+        Ok(())
     }
-    clean_up(snapshot).await;
-    states(snapshot, &indexes, &live).await
+
+    /// What a task must know to build segments.
+    pub fn spec(&self) -> &KeySpec {
+        &self.spec
+    }
+
+    /// The files of each segment that a task builds.
+    pub fn groups(&self) -> &[KeyGroup] {
+        &self.groups
+    }
+
+    /// Builds the segments here, one after the other, and publishes them. Returns the state of each
+    /// index.
+    ///
+    /// # Errors
+    /// Those of reading the data files and of [`publish`](Self::publish).
+    pub async fn run(&self) -> Result<Vec<KeyIndex>> {
+        let (store, version) = (self.snapshot.store(), self.snapshot.version());
+        let mut built = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
+            let segment = build_segment(store, &self.spec, group, deltaplane_data::processors()).await;
+            built.push(segment.map_err(|e| e.with_table(store.location().as_str()).with_version(version))?);
+        }
+        self.publish(&built).await
+    }
+
+    /// Publishes the segments of all groups. Returns the state of each index.
+    ///
+    /// # Errors
+    /// `ConcurrentWrite` if other builders publish manifests all the time; those of the store.
+    pub async fn publish(&self, built: &[BuiltSegment]) -> Result<Vec<KeyIndex>> {
+        let mut changes = Vec::with_capacity(self.changes.len());
+        for (number, change) in self.changes.iter().enumerate() {
+            let of_index = built.iter().filter(|segment| segment.index == number);
+            let mut new: Vec<&SegmentInfo> = of_index.map(|segment| &segment.info).collect();
+            new.extend(&change.merged);
+            if change.loses || !new.is_empty() {
+                changes.push((change, new));
+            }
+        }
+        if !changes.is_empty() {
+            publish_change(&self.snapshot, |of_table| {
+                for (change, new) in &changes {
+                    // Segments that other builders published meanwhile stay.
+                    let stays = |s: &SegmentInfo| !change.known.contains(&s.path) || change.retained.contains(&s.path);
+                    of_table.retain(|s| !s.is_of(&change.index.columns) || stays(s));
+                    of_table.extend(new.iter().copied().cloned());
+                }
+            })
+            .await?;
+        }
+        if self.changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        clean_up(&self.snapshot).await;
+        let indexes: Vec<TableIndex> = self.changes.iter().map(|change| change.index.clone()).collect();
+        states(&self.snapshot, &indexes, &self.live).await
+    }
 }
 
 /// The state of every index.
@@ -125,11 +242,7 @@ async fn live_files(snapshot: &Snapshot) -> Result<Vec<LiveFile>> {
         let rows = FileRows::new(&batch);
         for row in 0..batch.num_rows() {
             files.push(LiveFile {
-                // Rows that are deleted now are live again in a restored version.
-                read: FileRead {
-                    deletion_vector: None,
-                    ..file_read(&rows, row)?
-                },
+                path: paths::decode(rows.path(row)?)?,
                 size: rows.size(row),
                 rows: rows.num_records(row).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
             });
@@ -153,51 +266,21 @@ async fn opened(snapshot: &Snapshot, index: &TableIndex, manifest: &Manifest) ->
 fn is_covered(file: &LiveFile, segments: &[(SegmentInfo, Arc<Segment>)]) -> bool {
     segments
         .iter()
-        .any(|(_, s)| s.covered().number(&file.read.path, file.size).is_some())
+        .any(|(_, s)| s.covered().number(&file.path, file.size).is_some())
 }
 
-async fn update(snapshot: &Snapshot, index: &TableIndex, live: &[LiveFile], again: bool) -> Result<()> {
-    let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
-    let segments = opened(snapshot, index, &manifest).await;
-    let covered: usize = segments.iter().map(|(_, s)| s.covered().len()).sum();
-    let live_covered = live.iter().filter(|f| is_covered(f, &segments)).count();
-    let again = again || covered.saturating_sub(live_covered) > live.len();
-    let merged = match again {
-        true => None,
-        false => merging::merge(snapshot, &segments).await?,
-    };
-    let known: Vec<String> = manifest.segments.iter().map(|s| s.path.clone()).collect();
-    let of_index = manifest.segments.iter().filter(|s| s.is_of(&index.columns)).count();
-    let is_replaced = |path: &String| merged.as_ref().is_some_and(|m| m.replaced.contains(path));
-    let sound = segments.iter().map(|(info, _)| info.path.clone());
-    let retained: Vec<String> = sound.filter(|path| !again && !is_replaced(path)).collect();
-    let covering: Vec<_> = segments
-        .into_iter()
-        .filter(|(info, _)| !again && !merged.as_ref().is_some_and(|m| m.loses(info)))
-        .collect();
-    let files = live.iter().filter(|f| !is_covered(f, &covering)).collect();
-    let mut built: Vec<SegmentInfo> = merged.and_then(|m| m.segment).into_iter().collect();
-    for group in grouped(files) {
-        built.push(build_segment(snapshot, index, &group).await?);
-    }
-    if built.is_empty() && retained.len() == of_index {
-        return Ok(());
-    }
-    publish_change(snapshot, |of_table| {
-        // Segments that other builders published meanwhile stay.
-        let stays = |s: &SegmentInfo| !known.contains(&s.path) || retained.contains(&s.path);
-        of_table.retain(|s| !s.is_of(&index.columns) || stays(s));
-        of_table.extend(built.iter().cloned());
-    })
-    .await
+/// The rows of a segment's files at most, so that all tasks have work where each has enough.
+fn rows_of_a_task(files: &[&LiveFile], tasks: usize) -> u64 {
+    let rows: u64 = files.iter().map(|f| f.rows).sum();
+    rows.div_ceil(tasks.max(1) as u64).clamp(LEAST_ROWS, MOST_ROWS)
 }
 
 /// The files of each new segment.
-fn grouped(files: Vec<&LiveFile>) -> Vec<Vec<&LiveFile>> {
+fn grouped<'a>(files: &[&'a LiveFile], most_rows: u64) -> Vec<Vec<&'a LiveFile>> {
     let mut groups: Vec<(u64, Vec<&LiveFile>)> = Vec::new();
     for file in files {
         match groups.last_mut() {
-            Some((rows, group)) if group.len() < MOST_FILES && *rows + file.rows <= MOST_ROWS => {
+            Some((rows, group)) if group.len() < MOST_FILES && *rows + file.rows <= most_rows => {
                 *rows += file.rows;
                 group.push(file);
             }
@@ -205,57 +288,6 @@ fn grouped(files: Vec<&LiveFile>) -> Vec<Vec<&LiveFile>> {
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
-}
-
-async fn build_segment(snapshot: &Snapshot, index: &TableIndex, files: &[&LiveFile]) -> Result<SegmentInfo> {
-    let listed: Vec<(String, i64)> = files.iter().map(|f| (f.read.path.clone(), f.size)).collect();
-    let numbers: HashMap<&str, u32> = listed.iter().map(|(path, _)| path.as_str()).zip(0..).collect();
-    let reads = files.iter().map(|f| f.read.clone()).collect();
-    let columns = index.names.iter().cloned().chain([FILE.to_owned()]).collect();
-    let mut rows = Scan::of_files(snapshot, reads, columns)?.stream();
-    let mut sorter = EntrySorter::default();
-    while let Some(batch) = rows.try_next().await? {
-        collect(&batch, index, &numbers, &mut sorter)?;
-    }
-    let key = format!("{DIR}/s-{}.keys", new_id());
-    let covered = SegmentFiles {
-        table: &snapshot.state().metadata().id,
-        columns: &index.columns,
-        files: &listed,
-        known_bits: None,
-    };
-    let written = write_segment(snapshot.store(), &key, &covered, sorter.finish()?).await?;
-    written.ok_or_else(|| Error::internal("a segment of whole hashes had too few bits"))
-}
-
-/// Adds the keys of a batch.
-fn collect(
-    batch: &RecordBatch,
-    index: &TableIndex,
-    numbers: &HashMap<&str, u32>,
-    sorter: &mut EntrySorter,
-) -> Result<()> {
-    let wrong = || Error::internal("the rows of an index have other columns than were asked for");
-    let Some((paths, keys)) = batch.columns().split_last() else {
-        return Err(wrong());
-    };
-    let files = file_numbers(paths, numbers).ok_or_else(wrong)?;
-    let columns: Vec<_> = index.columns.iter().map(|c| c.class).zip(keys).collect();
-    if columns.len() != index.columns.len() {
-        return Err(wrong());
-    }
-    each_key(&columns, |row, hash| {
-        sorter.push(hash, *files.get(row).ok_or_else(wrong)?)
-    })
-}
-
-/// The number of each row's file.
-fn file_numbers(paths: &ArrayRef, numbers: &HashMap<&str, u32>) -> Option<Vec<u32>> {
-    let encoded = paths.as_dictionary_opt::<Int32Type>()?;
-    let texts = encoded.values().as_string_opt::<i32>()?;
-    let of_texts: Vec<Option<u32>> = texts.iter().map(|t| numbers.get(t?).copied()).collect();
-    let rows = encoded.keys().iter();
-    rows.map(|key| *of_texts.get(usize::try_from(key?).ok()?)?).collect()
 }
 
 /// Publishes the newest manifest with its segments changed.
@@ -315,4 +347,31 @@ async fn states(snapshot: &Snapshot, indexes: &[TableIndex], live: &[LiveFile]) 
         });
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(rows: &[u64], tasks: usize) -> Vec<usize> {
+        let file = |rows: &u64| LiveFile {
+            path: String::new(),
+            size: 1,
+            rows: *rows,
+        };
+        let files: Vec<LiveFile> = rows.iter().map(file).collect();
+        let files: Vec<&LiveFile> = files.iter().collect();
+        let groups = grouped(&files, rows_of_a_task(&files, tasks));
+        groups.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn tasks_share_the_files_if_each_has_enough_rows() {
+        assert_eq!(sizes(&[], 4), Vec::<usize>::new());
+        assert_eq!(sizes(&[LEAST_ROWS / 4; 8], 4), [4, 4], "too few rows for four tasks");
+        assert_eq!(sizes(&[LEAST_ROWS; 8], 1), [8]);
+        assert_eq!(sizes(&[LEAST_ROWS; 8], 4), [2, 2, 2, 2]);
+        assert_eq!(sizes(&[MOST_ROWS; 3], 1), [1, 1, 1], "a segment has a limit of rows");
+        assert_eq!(sizes(&[0; MOST_FILES + 1], 4), [MOST_FILES, 1], "and of files");
+    }
 }

@@ -3,9 +3,11 @@
 
 mod build;
 mod merging;
+mod segments;
 #[cfg(test)]
 mod tests;
 
-pub use build::{KeyIndex, build, clean, describe};
+pub use build::{IndexBuild, KeyIndex, clean, describe};
+pub use segments::{BuiltSegment, KeyGroup, KeySpec, build_segment};
 
 pub use crate::key_lookup::{PROPERTY, property_to_add, property_to_drop};

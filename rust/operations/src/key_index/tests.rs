@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use deltaplane_error::Result;
 use deltaplane_index::{DIR, newest};
 use deltaplane_log::Snapshot;
 use deltaplane_protocol::expr::{Comparison, Expr};
@@ -27,6 +28,10 @@ fn is(id: i64) -> Expr {
             type_name: "long".to_owned(),
         }),
     }
+}
+
+async fn build(snapshot: &Snapshot, again: bool) -> Result<Vec<KeyIndex>> {
+    IndexBuild::begin(snapshot, again, 1).await?.run().await
 }
 
 /// A table with an index that covers three files, of which all may have 50 by their bounds.

@@ -6,6 +6,7 @@ use deltaplane_index::{KeyClass, KeyColumn, SegmentInfo};
 use deltaplane_protocol::hidden_columns::FILE;
 use deltaplane_protocol::schema::{DataType, Field};
 use deltaplane_protocol::state::TableState;
+use serde::{Deserialize, Serialize};
 
 /// The first part of the property's name, before the column's name in files, or in parentheses the
 /// names of several: a property for each index, so that writers who add indexes at the same time
@@ -19,7 +20,7 @@ const KIND: &str = "keys";
 const SPECIAL_STRINGS: [&str; 2] = ["__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"];
 
 /// An index of a table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TableIndex {
     /// The names in the table of the columns that keys are made of, in the order of their values.
     pub(crate) names: Vec<String>,
