@@ -28,7 +28,11 @@ def log(path: str, kind: str) -> dict:
 @pytest.mark.parametrize(
     ("configuration", "data", "why"),
     [
-        ({"delta.enableIcebergCompatV2": "true"}, LIST, "icebergCompatV2, which needs column mapping"),
+        (
+            {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "none"},
+            LIST,
+            "icebergCompatV2, which needs column mapping",
+        ),
         ({**MAPPED, "delta.enableIcebergCompatV1": "true"}, LIST, "icebergCompatV1.*no lists.*`l`"),
         (
             {**MAPPED, "delta.enableIcebergCompatV1": "true", "delta.enableIcebergCompatV2": "true"},
@@ -51,6 +55,19 @@ def test_what_stands_in_the_way_is_named(
     with pytest.raises(UnsupportedFeatureError, match=why):
         write_deltalake(path, data, configuration=configuration)
     assert not Path(path).exists() or not DeltaTable.is_deltatable(path)
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_a_new_table_gets_the_column_mapping_that_it_needs(version: str, tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    write_deltalake(path, LIST.select(["p"]), configuration={f"delta.enableIcebergCompat{version}": "true"})
+    assert DeltaTable(path).metadata().configuration["delta.columnMapping.mode"] == "name"
+    assert DeltaTable(path).to_pyarrow_table() == LIST.select(["p"])
+    # A table that is there keeps its columns' names in files.
+    path = tmp_table()
+    write_deltalake(path, LIST)
+    with pytest.raises(UnsupportedFeatureError, match="needs column mapping"):
+        DeltaTable(path).alter.set_table_properties({f"delta.enableIcebergCompat{version}": "true"})
 
 
 V3 = {**MAPPED, "delta.enableRowTracking": "true", "delta.enableIcebergCompatV3": "true"}

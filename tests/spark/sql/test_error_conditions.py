@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark.errors as sparks
 import pytest
+from pyspark.sql import functions as F
 
 import deltaplane
 from deltaplane import exceptions as ours
@@ -406,3 +407,23 @@ def test_identity_columns_are_longs(spark: SparkSession, path: str) -> None:
         lambda: spark.sql(step), ours.SqlSyntaxError, sparks.ParseException, "IDENTITY_COLUMNS_ILLEGAL_STEP", "42611"
     )
     assert not Path(path).exists()
+
+
+@pytest.mark.skipif(not is_at_least("4.0"), reason="Spark from 4.0 has mergeInto")
+def test_builders_of_merges_and_writes_name_what_spark_names(spark: SparkSession, table: str) -> None:
+    refused, analysis = ours.InvalidArgumentError, sparks.AnalysisException
+    source = spark.createDataFrame([(1, "m")], ROWS).alias("s")
+    merge = source.mergeInto(f"delta.`{table}`", F.expr("s.id = 3"))
+    raised(merge.merge, refused, analysis, "NO_MERGE_ACTION_SPECIFIED", "42K0E")
+    unknown = merge.whenMatched().update({"nope": F.lit(1)})
+    raised(unknown.merge, refused, analysis, "DELTA_MERGE_UNRESOLVED_EXPRESSION", "42601")
+    nowhere = source.writeTo("nowhere").using("delta")
+    missing = ours.TableNotFoundError, analysis, "TABLE_OR_VIEW_NOT_FOUND", "42P01"
+    raised(nowhere.replace, *missing)
+    raised(nowhere.append, *missing)
+    writer = writer_of(spark).mode("append")
+    raised(lambda: writer.bucketBy(4, "id").save(table), refused, analysis, "_LEGACY_ERROR_TEMP_1312", "")
+    overwrite = writer_of(spark).mode("overwrite").option("replaceWhere", "id")
+    raised(lambda: overwrite.save(table), refused, analysis, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
+    twice = spark.sql("SELECT 3 AS id, 4 AS id").write.format("delta")
+    raised(lambda: twice.saveAsTable("twice_named"), refused, analysis, "COLUMN_ALREADY_EXISTS", "42711")

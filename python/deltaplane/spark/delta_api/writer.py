@@ -271,7 +271,7 @@ class Writer(Options, DataFrameWriter):
             # explicitly.
             self._by = []
         if partitions_given and columns != "overwrite" and how in ("append", "overwrite"):
-            check_partitions(self._frame.columns, location, store)
+            check_partitions(self._frame.columns, location, store, self._by)
         txn = transaction(spark, own)
         optional = configuration
         configuration = default_properties(spark, optional)

@@ -187,7 +187,7 @@ class WriterV2(DataFrameWriterV2):
         location = self._known()
         if location is None or not DeltaTable.is_deltatable(location, self._store()):
             raise TableNotFoundError(
-                f"there is no Delta table `{self._name}` to write to: create() makes one", table=location
+                f"there is no Delta table `{self._name}` to be written to: create() makes one", table=location
             )
         return location
 

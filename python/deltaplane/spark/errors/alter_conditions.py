@@ -264,6 +264,12 @@ _OPTIONS = (
     ),
     Known("SORT_BY_WITHOUT_BUCKETING", InvalidArgumentError, r"a Delta table has no buckets, so sortBy means nothing"),
     Known(
+        "_LEGACY_ERROR_TEMP_1312",
+        InvalidArgumentError,
+        r"a Delta table has no buckets, so bucketBy means nothing",
+        r"^Writer\.save$",
+    ),
+    Known(
         "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
         InvalidArgumentError,
         r"a Delta table has no buckets, so (?P<operation>bucketBy) means nothing",

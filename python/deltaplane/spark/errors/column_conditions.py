@@ -70,6 +70,11 @@ _TYPES = (
     ),
     Known(
         "DELTA_UNSUPPORTED_DATA_TYPES",
+        InvalidArgumentError,
+        r"no Delta type is called '(?P<dataTypeList>interval [^']*)'",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_DATA_TYPES",
         UnsupportedFeatureError,
         r"the schema has a column of the type `(?P<dataTypeList>[^`]*)`, which no Delta table has",
     ),

@@ -60,7 +60,7 @@ _RESTORES = r"(?i)^\s*restore\b|\.restoreTo"
 _INSERTS_NAMED = (
     rf"(?i)^\s*insert\s+(into|overwrite)\s+(table\s+)?({_NAME}|[\w.])+\s*\(\s*(?!select\b|values\b|with\b|from\b)"
 )
-_MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
+_MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder|^MergeWriter\."
 
 # Types that hold no value of the other ones for sure. `_narrows_decimal` decides about changes from
 # and to decimals by their digits.
@@ -99,6 +99,11 @@ _KNOWN = (
         "tableName",
     ),
     Known("TABLE_OR_VIEW_NOT_FOUND", TableNotFoundError, r"no table to be replaced|REPLACE TABLE needs a table"),
+    Known(
+        "TABLE_OR_VIEW_NOT_FOUND",
+        TableNotFoundError,
+        r"there is no Delta table (?P<relationName>`[^`]*`) to be (?:replaced|written to)",
+    ),
     Known("DELTA_TABLE_ONLY_OPERATION", TableNotFoundError, "", r"(?i)^\s*desc(ribe)?\s+history\b", "tableName"),
     Known(
         "DELTA_MISSING_DELTA_TABLE",
@@ -261,8 +266,9 @@ _KNOWN = (
         "COLUMN_ALREADY_EXISTS",
         InvalidArgumentError,
         f"same name when case is ignored: (?P<columnName>{_NAME})",
-        r"TableBuilder",
+        r"TableBuilder|saveAsTable",
     ),
+    Known("COLUMN_ALREADY_EXISTS", InvalidArgumentError, f"the new column (?P<columnName>{_NAME}) comes twice"),
     Known("COLUMN_ALREADY_EXISTS", SqlSyntaxError, f"expected another name: (?P<columnName>{_NAME}) is taken"),
     Known(
         "DELTA_DUPLICATE_COLUMNS_FOUND.DATA",
@@ -364,6 +370,7 @@ _KNOWN = (
         r"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
         spark=UnsupportedOperationException,
     ),
+    Known("NO_MERGE_ACTION_SPECIFIED", InvalidArgumentError, r"a merge needs at least one clause", r"^MergeWriter\."),
     Known("DELTA_MERGE_MISSING_WHEN", InvalidArgumentError, r"a merge needs at least one clause"),
     Known(
         "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
@@ -690,6 +697,7 @@ _KNOWN = (
         spark=UnsupportedOperationException,
     ),
     Known("IDENTITY_COLUMNS_ILLEGAL_STEP", SqlSyntaxError, r"expected a step other than 0", spark=ParseException),
+    Known("_LEGACY_ERROR_TEMP_0034", SqlSyntaxError, r"expected the same name again: .*renames", spark=ParseException),
     Known("PARSE_SYNTAX_ERROR", SqlSyntaxError, spark=ParseException),
 )
 

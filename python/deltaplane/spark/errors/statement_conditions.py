@@ -207,6 +207,12 @@ _OTHERS = (
         r"expected the end, found `(?:\|\||[-+*/])`",
         r"(?is)^\s*update\b.*=\s*default\s*(?:\|\||[-+*/])",
     ),
+    Known(
+        "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN",
+        InvalidArgumentError,
+        r"selected by `(?P<filter>[^`]*)`, which isn't a boolean",
+        r"^Writer\.",
+    ),
     Known("_LEGACY_ERROR_TEMP_1109", InvalidArgumentError, r"selected by `(?P<f>[^`]*)`, which isn't a boolean"),
     Known(
         "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",

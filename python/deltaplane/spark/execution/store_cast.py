@@ -153,9 +153,15 @@ def _is_implicit(source: DataType, to: DataType) -> bool:
     return isinstance(source, (BooleanType, BinaryType)) and isinstance(to, StringType)
 
 
-def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:
+def check_partitions(
+    columns: Sequence[str],
+    location: str,
+    options: Mapping[str, str] | None = None,
+    by: Sequence[str] | None = None,
+) -> None:
     """Refuses rows that lack some of an existing table's partition columns, which would become
-    null, or that have only partition columns. Generated columns may be missing.
+    null, or that have only partition columns. Generated columns may be missing. `by`: the partition
+    columns that the write names, of which the core says first if they are others.
 
     Raises:
         SchemaMismatchError: a partition column is missing, or every other column is.
@@ -165,6 +171,8 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
     except TableNotFoundError:
         return
     partitions = snapshot.info.partition_columns
+    if by is not None and [name.lower() for name in by] != [name.lower() for name in partitions]:
+        return
     own_names = {name.lower() for name in columns}
     # As in delta-spark, generated columns are computed.
     fields = snapshot.schema.to_value()["fields"]

@@ -39,7 +39,8 @@ use crate::write::operation::Gone;
 use crate::write::replace::replaced;
 use crate::write::request::{CommitOperation, FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::write::schema_checks::{
-    canonical_columns, check_added_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
+    canonical_columns, check_added_names, check_known, check_nested_not_null, check_new_schema, check_void,
+    nullable_inside,
 };
 use crate::{PlanColumns, Snapshot, now_ms};
 
@@ -258,6 +259,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     if authority == Authority::Catalog {
         catalog_managed::ask(&mut asked, &mut configuration);
     }
+    iceberg_compat::map_columns(&mut configuration);
     let mapping = Mapping::of(&configuration)?;
     check_new_schema(
         &schema,
@@ -600,18 +602,11 @@ fn new_schema(
         check_new_schema(&incoming, &columns, names_of(mapping, request), request.has_rows())?;
         return Ok((incoming, columns));
     }
-    if let Some(asked) = &request.partition_by
-        && !asked
-            .iter()
-            .map(|c| c.to_lowercase())
-            .eq(old_columns.iter().map(|c| c.to_lowercase()))
-    {
-        return Err(Error::invalid_argument(format!(
-            "the table is partitioned by [{}], not by [{}]: leave partition_by out, or overwrite the table with schema_mode=\"overwrite\"",
-            old_columns.join(", "),
-            asked.join(", ")
-        )));
-    }
+    let lower = |columns: &[String]| columns.iter().map(|c| c.to_lowercase()).collect::<Vec<_>>();
+    let others = request.partition_by.as_ref();
+    let others = others.filter(|asked| lower(asked) != lower(&old_columns));
+    // As in delta-spark, columns that aren't there and types that don't fit are named first.
+    others.map_or(Ok(()), |asked| check_known(&incoming, asked))?;
     let schema = match request.schema_mode {
         Some(_) => {
             let widens = |from, to| type_widening::widens_by_itself(base.state().view(), from, to);
@@ -625,6 +620,13 @@ fn new_schema(
             base.schema().as_ref().clone()
         }
     };
+    if let Some(asked) = others {
+        return Err(Error::invalid_argument(format!(
+            "the table is partitioned by [{}], not by [{}]: leave partition_by out, or overwrite the table with schema_mode=\"overwrite\"",
+            old_columns.join(", "),
+            asked.join(", ")
+        )));
+    }
     check_added_names(&schema, base.schema(), names_of(base.state().mapping(), request))?;
     Ok((schema, old_columns))
 }

@@ -6,18 +6,27 @@ use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 
+/// Refuses partition columns that the data doesn't have.
+pub(crate) fn check_known(schema: &StructType, columns: &[String]) -> Result<()> {
+    columns.iter().try_for_each(|c| known(schema, c).map(drop))
+}
+
+fn known<'a>(schema: &'a StructType, column: &str) -> Result<&'a Field> {
+    schema.field_ignore_case(column).ok_or_else(|| {
+        let names: Vec<&str> = schema.fields().iter().take(20).map(|f| f.name.as_str()).collect();
+        Error::invalid_argument(format!(
+            "the partition column `{column}` isn't a column of the data, which has: {}",
+            names.join(", ")
+        ))
+    })
+}
+
 /// Partition columns with the schema's spelling; refuses unknown ones, repeated ones, types that
 /// can't be partition values, and partitioning by everything (P173).
 pub(crate) fn canonical_columns(schema: &StructType, columns: &[String]) -> Result<Vec<String>> {
     let mut out: Vec<String> = Vec::with_capacity(columns.len());
     for c in columns {
-        let field = schema.field_ignore_case(c).ok_or_else(|| {
-            let names: Vec<&str> = schema.fields().iter().take(20).map(|f| f.name.as_str()).collect();
-            Error::invalid_argument(format!(
-                "the partition column `{c}` isn't a column of the data, which has: {}",
-                names.join(", ")
-            ))
-        })?;
+        let field = known(schema, c)?;
         if !matches!(&field.data_type, DataType::Primitive(p) if !matches!(p, Primitive::Void | Primitive::Variant)) {
             return Err(Error::invalid_argument(format!(
                 "a table can't be partitioned by `{c}`: its type {} has no partition values",

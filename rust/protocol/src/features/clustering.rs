@@ -56,6 +56,9 @@ fn path_of(column: &Value) -> Option<Vec<String>> {
 /// The domain of a table clustered by these columns, given as logical names with dots between the
 /// levels. Checks the columns.
 pub fn domain_for(metadata: &Metadata, schema: &StructType, columns: &[String]) -> Result<DomainMetadata> {
+    // As in Spark, an unknown column is named first.
+    let resolved = columns.iter().map(|c| resolve(metadata, schema, c));
+    let resolved = resolved.collect::<Result<Vec<_>>>()?;
     if !metadata.partition_columns.is_empty() {
         return Err(Error::invalid_argument(
             "a table is either partitioned or clustered: leave partition_by or cluster_by out (P152)",
@@ -69,8 +72,7 @@ pub fn domain_for(metadata: &Metadata, schema: &StructType, columns: &[String]) 
     }
     let measured = measured_leaves(metadata, schema);
     let mut physical: Vec<Vec<String>> = Vec::with_capacity(columns.len());
-    for c in columns {
-        let (path, names) = resolve(metadata, schema, c)?;
+    for (c, (path, names)) in columns.iter().zip(resolved) {
         if !measured.contains(&path) {
             return Err(Error::invalid_argument(format!(
                 "a table can't be clustered by `{c}`, which has no statistics: put it among the first columns, or list it in delta.dataSkippingStatsColumns, and not in deltaplane.columnsWithoutStatistics"

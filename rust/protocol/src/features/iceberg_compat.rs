@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Kind, Refusal, TableFeature, View, column_defaults, row_tracking};
 use crate::actions::Metadata;
-use crate::mapping::Mapping;
+use crate::mapping::{MODE, Mapping};
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 
@@ -29,6 +29,15 @@ pub fn needs_nested_ids(configuration: &BTreeMap<String, String>) -> bool {
 /// Whether readers look for the ids of rows too, in columns that have ids of their own (P155).
 pub(super) fn knows_rows(configuration: &BTreeMap<String, String>) -> bool {
     is_set(configuration, V3)
+}
+
+/// Gives a new table for Iceberg readers the column mapping that they need, as delta-spark does,
+/// unless its properties name a mode.
+pub fn map_columns(configuration: &mut BTreeMap<String, String>) {
+    if [V1, V2, V3].into_iter().any(|version| is_set(configuration, version)) {
+        let mode = configuration.entry(MODE.to_owned());
+        mode.or_insert_with(|| Mapping::Name.as_str().to_owned());
+    }
 }
 
 fn is_set(configuration: &BTreeMap<String, String>, property: &str) -> bool {

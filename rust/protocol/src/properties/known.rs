@@ -364,19 +364,19 @@ pub static KNOWN: &[Known] = &[
         "enableIcebergCompatV1",
         Values::Bool,
         None,
-        "files that Iceberg readers understand, version 1",
+        "files that Iceberg readers understand, version 1, and column mapping in new tables",
     ),
     known(
         "enableIcebergCompatV2",
         Values::Bool,
         None,
-        "files that Iceberg readers understand, version 2",
+        "files that Iceberg readers understand, version 2, and column mapping in new tables",
     ),
     known(
         "enableIcebergCompatV3",
         Values::Bool,
         None,
-        "files that Iceberg readers understand, version 3",
+        "files that Iceberg readers understand, version 3, and column mapping in new tables",
     ),
     known(
         "enableInCommitTimestamps",

@@ -104,13 +104,15 @@ pub fn edit(schema: &StructType, path: &[String], change: impl FnOnce(&Field) ->
 /// Errors: `InvalidArgument` for a name that is taken or a parent that isn't a struct.
 pub fn add(schema: &StructType, parent: &[String], field: &Field, position: Option<&Position>) -> Result<StructType> {
     in_struct(schema, parent, parent, &mut |s: &StructType| {
+        // As in Spark, an unknown place is named before a name that is taken.
+        let placed = place(s.fields().to_vec(), field.clone(), position, parent)?;
         if let Some(own) = s.field_ignore_case(&field.name) {
             return Err(Error::invalid_argument(format!(
                 "there is a column `{}` already: choose another name",
                 join_path(&[parent, std::slice::from_ref(&own.name)].concat())
             )));
         }
-        place(s.fields().to_vec(), field.clone(), position, parent)
+        Ok(placed)
     })
 }
 

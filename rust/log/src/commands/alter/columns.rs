@@ -1,7 +1,7 @@
 //! Adds, moves and describes columns, and drops NOT NULL. Files stay as they are: a new column is
 //! null in old rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::{View, type_widening};
@@ -29,7 +29,17 @@ const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
 /// Adds fields to the table or to a struct of it. A struct that is there already gets the new
 /// field's fields.
 pub(super) fn add(draft: &mut Draft<'_>, columns: &[NewColumns]) -> Result<()> {
-    let mut said = Vec::new();
+    let (mut said, mut names) = (Vec::new(), HashSet::new());
+    let added = columns
+        .iter()
+        .flat_map(|some| some.fields.0.fields().iter().map(|f| (&some.into, &f.name)));
+    for (into, name) in added {
+        if !names.insert((into.to_lowercase(), name.to_lowercase())) {
+            return Err(Error::invalid_argument(format!(
+                "the new column `{name}` comes twice: rename one"
+            )));
+        }
+    }
     for some in columns {
         said.extend(add_together(draft, some)?);
     }
@@ -48,11 +58,12 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
     let mut place = position.clone();
     let mut said = Vec::new();
     for field in fields.fields() {
-        check_new(field)?;
-        draft.schema = match grown(draft, &parent, field)? {
+        let schema = match grown(draft, &parent, field)? {
             Some(schema) => schema,
             None => edit::add(&draft.schema, &parent, field, place.as_ref())?,
         };
+        check_new(field)?;
+        draft.schema = schema;
         said.push(column_json(
             &[&parent[..], std::slice::from_ref(&field.name)].concat(),
             field,
