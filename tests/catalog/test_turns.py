@@ -44,7 +44,7 @@ def test_threads_that_append_to_one_table_lose_no_race(database: str, tmp_path: 
         assert sorted(version or 0 for version in versions) == [number + 1 for number in numbers]
         assert ids(lake.open("t")) == [-1, *numbers]
         assert after["POST 409"] == 0, after
-        # Of the commits that a checkpoint leaves behind, only the first one opens the table anew.
+        # Of the commits that a checkpoint leaves behind, only the first one opens the table.
         assert after["GET 200"] <= THREADS * EACH // 3, after
 
 

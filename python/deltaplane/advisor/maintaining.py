@@ -156,9 +156,9 @@ class _Run:
     def _index(self, advice: Advice) -> MaintenanceStep:
         details = {}
         if not self.dry_run:
-            from deltaplane import _native
+            from deltaplane.io.index_properties import build_indexes
 
-            states = _native.IndexBuild.begin(self.table._snapshot, False, 1).run()
+            states = build_indexes(self.table._snapshot)
             details = {", ".join(state.columns): state.to_dict() for state in states}
         return MaintenanceStep("index", self._state, advice.why, details=details)
 

@@ -21,11 +21,11 @@ from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.io import records
-from deltaplane.io.index_properties import has_indexes
+from deltaplane.io.index_properties import build_indexes, has_indexes
 from deltaplane.io.retry_limit import bounded_after_commit
 from deltaplane.properties import commit_request, file_request
 
-__all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
+__all__ = ["Extender", "Joiner", "Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
 
 _log = logging.getLogger(__name__)
 
@@ -76,28 +76,33 @@ class Layout:
 # A function that rewrites groups of files, sorting with the given number of bytes of memory. It
 # yields the size in bytes of each group's old files after the group's new files are written.
 Mover: TypeAlias = Callable[[_native.Layout, int], Iterator[int]]
+# Functions that join a version's small files, and that bring its indexes of keys up to date.
+Joiner: TypeAlias = Callable[[_native.Snapshot, Layout], object]
+Extender: TypeAlias = Callable[[_native.Snapshot], object]
 
 
-def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | None = None) -> dict[str, Any]:
-    """Runs the job, in this process unless there is another mover; returns the result or, with
-    `dry_run`, the plan, under deltalake's names."""
+def optimize(
+    target: Target, what: Layout, settings: Settings, mover: Mover | None = None, extend: Extender | None = None
+) -> dict[str, Any]:
+    """Runs the job, in this process unless there is another mover, and extends the table's indexes
+    of keys; returns the result or, with `dry_run`, the plan, under deltalake's names."""
     memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
     job, plan = begin(target, what, settings)
     done = _Done(plan)
     if what.dry_run or job.was_done or plan.groups == 0:
         return done.metrics()
     _run(job, (mover or _here(what.tasks or os.cpu_count() or 1))(job, memory), what, done)
-    _extend_indexes(target)
+    _extend_indexes(target.snapshot.update, extend)
     return done.metrics()
 
 
-def _extend_indexes(target: Target) -> None:
+def _extend_indexes(newest: Callable[[], _native.Snapshot], extend: Extender | None) -> None:
     """Covers the new files by the table's indexes of keys. Failures are logged: look-ups read files
     that no index covers."""
-    if not has_indexes(target.snapshot):
-        return
     try:
-        target.build_indexes(target.snapshot.update())
+        snapshot = newest()
+        if has_indexes(snapshot):
+            (extend or build_indexes)(snapshot)
     except Exception as e:  # noqa: BLE001 - Spark's errors too: the files are committed
         _log.warning("the key indexes couldn't be extended: %s", e)
 
@@ -120,13 +125,11 @@ def _here(tasks: int) -> Mover:
 
 
 def after_commit(
-    newest: Callable[[], _native.Snapshot],
-    target_of: Callable[[_native.Snapshot], Target] | None = None,
+    newest: Callable[[], _native.Snapshot], join: Joiner | None = None, extend: Extender | None = None
 ) -> None:
     """Joins small files in the partitions that the newest commit wrote to
     (`delta.autoOptimize.autoCompact`), and extends the indexes of keys
-    (`deltaplane.buildIndexesOnWrite`). `target_of` says who does the work: without it, this
-    process.
+    (`deltaplane.buildIndexesOnWrite`), in this process unless others are given.
 
     The commit is already durable: failures are logged, a store that fails for some seconds is given
     up, and the next commit tries again.
@@ -134,14 +137,17 @@ def after_commit(
     try:
         with bounded_after_commit():
             snapshot = newest()
-            target = Target(snapshot.location, snapshot) if target_of is None else target_of(snapshot)
             joins, indexes = snapshot.follow_up
             if joins:
-                target.optimize(Layout(auto_min_files=_SMALL_FILES), Settings())
+                (join or _join_here)(snapshot, Layout(auto_min_files=_SMALL_FILES))
             if indexes:
-                _extend_indexes(target)
+                _extend_indexes(snapshot.update, extend)
     except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
         _log.warning("small files couldn't be put together after the commit, or indexes not be extended: %s", e)
+
+
+def _join_here(snapshot: _native.Snapshot, what: Layout) -> None:
+    optimize(Target(snapshot.location, snapshot), what, Settings())
 
 
 def _request(target: Target, what: Layout, settings: Settings) -> records.LayoutRequest:

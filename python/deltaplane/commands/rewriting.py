@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.condition import RowSelection
-    from deltaplane.commands.optimize import Layout
 
 __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
@@ -53,16 +52,6 @@ class Target:
 
     def committed(self) -> None:
         """Called after the command's commit."""
-
-    def optimize(self, what: Layout, settings: Settings) -> dict[str, Any]:
-        """Runs OPTIMIZE on the table; its result under deltalake's names."""
-        from deltaplane.commands.optimize import optimize
-
-        return optimize(self, what, settings)
-
-    def build_indexes(self, snapshot: _native.Snapshot, rebuild: bool = False) -> list[records.KeyIndex]:
-        """Brings the table's indexes of keys up to date with a version; their states."""
-        return _native.IndexBuild.begin(snapshot, rebuild, 1).run()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The table properties that say which columns have an index of keys."""
+"""The table properties that say which columns have an index of keys, and building these indexes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deltaplane import _native
+    from deltaplane.io import records
 
-__all__ = ["ON_WRITE", "has_indexes", "indexed_columns", "indexed_together"]
+__all__ = ["ON_WRITE", "build_indexes", "has_indexes", "indexed_columns", "indexed_together"]
 
 # Followed by the column's name in files, or by those of several in parentheses.
 _PREFIX = "deltaplane.index."
@@ -49,3 +50,11 @@ def indexed_together(fields: Sequence[Mapping[str, Any]], configuration: Mapping
 
 def _name_in_files(field: Mapping[str, Any]) -> str:
     return str(field.get("metadata", {}).get("delta.columnMapping.physicalName", field["name"]))
+
+
+def build_indexes(snapshot: _native.Snapshot, rebuild: bool = False) -> list[records.KeyIndex]:
+    """Brings a table's indexes of keys up to date with a version, or with `rebuild` builds them
+    from all of its files, in this process; their states."""
+    from deltaplane import _native
+
+    return _native.IndexBuild.begin(snapshot, rebuild, 1).run()

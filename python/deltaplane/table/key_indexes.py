@@ -14,7 +14,7 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
-from deltaplane.io.index_properties import ON_WRITE
+from deltaplane.io.index_properties import ON_WRITE, build_indexes
 from deltaplane.table.alter import AlterPlan, TableAlterer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class KeyIndexes:
         self, table: OpenTable, build: Callable[[_native.Snapshot, bool], list[records.KeyIndex]] | None = None
     ) -> None:
         self._table = table
-        self._build = build or _built_here
+        self._build = build or build_indexes
 
     def create(
         self,
@@ -155,10 +155,6 @@ class KeyIndexes:
 
     def _alterer(self) -> TableAlterer:
         return TableAlterer(self._table)
-
-
-def _built_here(snapshot: _native.Snapshot, rebuild: bool) -> list[records.KeyIndex]:
-    return _native.IndexBuild.begin(snapshot, rebuild, 1).run()
 
 
 def _listed(columns: Sequence[str]) -> list[str]:

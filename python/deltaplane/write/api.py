@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaplane.commands.dry_run import DryRun
-    from deltaplane.commands.rewriting import CommandResult, Target
+    from deltaplane.commands.rewriting import CommandResult
     from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
@@ -406,10 +406,10 @@ def commit_files(
     options: dict[str, str] | None,
     job: _native.WriteJob,
     adds: _native.AddedFiles,
-    target_of: Callable[[_native.Snapshot], Target] | None = None,
+    follow: Callable[[Callable[[], _native.Snapshot]], object] | None = None,
 ) -> WriteResult:
-    """Commits a job's files; deletes them if the commit certainly didn't happen. `target_of`: who
-    does the work after the commit, as of `after_commit`."""
+    """Commits a job's files; deletes them if the commit certainly didn't happen. `follow`: what
+    does the work after the commit in place of `after_commit`."""
     try:
         committed = job.commit(adds)
     except NOT_COMMITTED:
@@ -422,7 +422,7 @@ def commit_files(
     if committed.has_follow_up:
         from deltaplane.commands.optimize import after_commit
 
-        after_commit(lambda: _native.Snapshot.open(location, options), target_of)
+        (follow or after_commit)(lambda: _native.Snapshot.open(location, options))
     return WriteResult(version=committed.version, metrics=committed.metrics)
 
 

@@ -40,7 +40,7 @@ impl CatalogNames {
     fn create_volume(&self, name: &str, location: Option<String>, comment: Option<String>) -> Result<()>;
     fn drop_volume(&self, name: &str) -> Result<()>;
     fn register(&self, name: &str, snapshot: &Snapshot) -> Result<()> {
-        self.0.register(name, &snapshot.inner)
+        self.0.register(name, &snapshot.0)
     }
 
     #[pyo3(signature = (principal, expires_at_ms = None))]

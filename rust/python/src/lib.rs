@@ -9,7 +9,6 @@ mod credentials;
 mod errors;
 mod events;
 mod incoming;
-mod key_index;
 mod log_store;
 mod maintenance;
 mod optimize;
@@ -47,12 +46,13 @@ mod _native {
         catalog::{CatalogNames, CatalogServer},
         events::{enter_operation, take_traced_work},
         incoming::check_batch,
-        key_index::{BuiltSegment, IndexBuild, KeyGroup, KeySpec, build_key_segment},
         log_store::register_log_store,
         maintenance::{
             check, check_rows, clone_table, copy_files, parquet_schema, repair, restore, vacuum, visible_files,
         },
-        optimize::{Group, GroupSpec, Layout, MovedGroup, arrange_group},
+        optimize::{
+            Group, GroupSpec, IndexBuild, KeySegment, KeyTask, Layout, MovedGroup, arrange_group, build_key_segment,
+        },
         raw_store::RawStore,
         rewrite::{Rewrite, TaskOutcome, take_out_rows, write_rows},
         scan::Scan,

@@ -37,7 +37,7 @@ pub(crate) fn vacuum(
 ) -> PyResult<Record<VacuumResult>> {
     let (inventory, deletes) = (inventory.map(|rows| objects_of(rows.0)), deletes.map(deleting));
     run_with_progress(progress, |tell| {
-        let vacuum = deltaplane_log::vacuum(snapshot.inner.store(), &request.0, inventory, deletes, tell);
+        let vacuum = deltaplane_log::vacuum(snapshot.0.store(), &request.0, inventory, deletes, tell);
         block_on(vacuum).map(|done| Record(done.result(keys)))
     })
 }
@@ -78,7 +78,7 @@ pub(crate) fn restore(
     request: Record<RestoreRequest>,
     progress: Function,
 ) -> PyResult<Record<Restored>> {
-    let store = snapshot.inner.store();
+    let store = snapshot.0.store();
     run_with_progress(progress, |tell| {
         block_on(deltaplane_log::restore(store, &request.0, tell)).map(Record)
     })
@@ -88,22 +88,20 @@ pub(crate) fn restore(
 #[boundary]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check(snapshot: &Snapshot, progress: Function) -> PyResult<Record<Vec<Finding>>> {
-    run_with_progress(progress, |tell| block_on(snapshot.inner.check(tell)).map(Record))
+    run_with_progress(progress, |tell| block_on(snapshot.0.check(tell)).map(Record))
 }
 
 /// What reading every data file and deletion vector finds.
 #[boundary]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check_rows(snapshot: &Snapshot, progress: Function) -> PyResult<Record<Vec<Finding>>> {
-    run_with_progress(progress, |tell| {
-        block_on(check_all_rows(&snapshot.inner, tell)).map(Record)
-    })
+    run_with_progress(progress, |tell| block_on(check_all_rows(&snapshot.0, tell)).map(Record))
 }
 
 /// Takes files out of the log that are gone; returns their paths and the version that it made.
 #[boundary]
 pub(crate) fn repair(snapshot: &Snapshot, request: Record<RepairRequest>) -> Result<(Vec<String>, Option<u64>)> {
-    block_on(snapshot.inner.repair(&request.0)).map(|done| (done.files, done.version))
+    block_on(snapshot.0.repair(&request.0)).map(|done| (done.files, done.version))
 }
 
 /// Location, the store's options, and the name in the history.
@@ -129,7 +127,7 @@ pub(crate) fn clone_table(
         let files = parquet.map(|(location, options, name)| store(&location, options).map(|store| (store, name)));
         let files = files.transpose()?;
         let source = CloneSource {
-            snapshot: &snapshot.inner,
+            snapshot: &snapshot.0,
             parquet: files.as_ref().map(|(store, name)| ParquetFiles {
                 store,
                 name: name.clone(),

@@ -1,13 +1,15 @@
-//! The class of OPTIMIZE: one call of `operations` for each step, and the function that moves a
-//! group in a task.
+//! The classes of OPTIMIZE and of indexes of keys: one call of `operations` for each step, and the
+//! functions that do a part of it in a task.
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::LayoutRequest;
+use deltaplane_operations::key_index::{self, KeyIndex};
 use deltaplane_operations::optimize::groups::{self, move_group};
 use deltaplane_operations::optimize::{Optimize, OptimizeCommit, OptimizeSummary};
 use pyo3::prelude::*;
 
+use crate::errors::run;
 use crate::record::Record;
 use crate::snapshot::{Options, Snapshot, store};
 use crate::values::predicate::{Predicate, expr};
@@ -20,7 +22,7 @@ pub(crate) struct Layout(Optimize);
 impl Layout {
     #[staticmethod]
     fn begin(snapshot: &Snapshot, request: Record<LayoutRequest>) -> Result<Self> {
-        Optimize::begin(&snapshot.inner, request.0).map(Layout)
+        Optimize::begin(&snapshot.0, request.0).map(Layout)
     }
 
     /// Whether an application's version in the request was committed already.
@@ -93,4 +95,50 @@ pub(crate) fn arrange_group(
     memory_bytes: usize,
 ) -> Result<MovedGroup> {
     move_group(store(location, options)?, &spec.0, &group.0, memory_bytes).map(MovedGroup)
+}
+
+/// What brings the indexes of keys of one version up to date.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct IndexBuild(key_index::IndexBuild);
+
+#[boundary]
+impl IndexBuild {
+    /// Plans the work of up to `tasks` tasks at a time; with `again` on all files.
+    #[staticmethod]
+    fn begin(snapshot: &Snapshot, again: bool, tasks: usize) -> Result<Self> {
+        key_index::IndexBuild::begin(&snapshot.0, again, tasks).map(IndexBuild)
+    }
+
+    /// The number of files whose keys are read.
+    #[getter]
+    fn files(&self) -> usize;
+
+    /// What tasks do, for `build_key_segment`.
+    fn tasks(&self) -> Vec<KeyTask> {
+        self.0.tasks().into_iter().map(KeyTask).collect()
+    }
+
+    /// Publishes what the tasks wrote. The state of each index.
+    fn publish(&self, built: Vec<PyRef<'_, KeySegment>>) -> PyResult<Record<Vec<KeyIndex>>> {
+        let built: Vec<_> = built.iter().map(|segment| segment.0.clone()).collect();
+        run(|| self.0.publish(&built)).map(Record)
+    }
+
+    /// Does the tasks' work here and publishes it. The state of each index.
+    fn run(&self) -> Result<Record<Vec<KeyIndex>>>;
+}
+
+/// A part of building an index: one segment.
+#[boundary(pickles)]
+pub(crate) struct KeyTask(key_index::KeyTask);
+
+/// A segment that a task wrote.
+#[boundary(pickles)]
+pub(crate) struct KeySegment(key_index::BuiltSegment);
+
+/// Reads the keys of the task's files, in any process, and writes its segment; returns the argument
+/// for `IndexBuild.publish`.
+#[boundary]
+pub(crate) fn build_key_segment(location: &str, options: Options, task: &KeyTask) -> Result<KeySegment> {
+    key_index::build_segment(&store(location, options)?, &task.0).map(KeySegment)
 }

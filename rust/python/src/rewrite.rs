@@ -7,7 +7,7 @@ use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, RewriteRequest};
 use deltaplane_operations::rewrite::tasks::{self, Outcome, TaskSpec};
-use deltaplane_operations::rewrite::{LocatedFile, Rewrite as Begun, Selected, Session, Staged};
+use deltaplane_operations::rewrite::{LocatedFile, Session};
 use deltaplane_operations::write_job::Spec;
 use deltaplane_spark_plan::plan::by_uri;
 use pyo3::prelude::*;
@@ -31,66 +31,46 @@ type Located = (String, String, Vec<u8>, Option<i64>, bool);
 impl Rewrite {
     #[staticmethod]
     fn begin(snapshot: &Snapshot, request: Record<RewriteRequest>) -> Result<Self> {
-        Session::begin(&snapshot.inner, request.0).map(Rewrite)
+        Session::begin(&snapshot.0, request.0).map(Rewrite)
     }
 
     #[getter]
-    fn skip(&self) -> Option<&'static str> {
-        self.0.command().was_done().then_some("txn")
-    }
+    fn skip(&self) -> Option<&'static str>;
 
     /// The number of files with selected rows.
     #[getter]
-    fn picked_files(&self) -> Result<usize> {
-        self.0.read(Selected::num_files, Staged::num_files)
-    }
+    fn picked_files(&self) -> Result<usize>;
 
     /// The bytes of these files.
     #[getter]
-    fn picked_bytes(&self) -> Result<i64> {
-        self.0.read(Selected::num_bytes, Staged::num_bytes)
-    }
+    fn picked_bytes(&self) -> Result<i64>;
 
     /// Whether other rows of the selected rows' files are copied to new files.
     #[getter]
-    fn copies_rows(&self) -> Result<bool> {
-        self.0.selected(|selected| Ok(selected.copies_rows()))
-    }
+    fn copies_rows(&self) -> Result<bool>;
 
     /// The rows that were written, without copied ones.
     #[getter]
-    fn written_rows(&self) -> Result<usize> {
-        self.0.read(Selected::written_rows, Staged::written_rows)
-    }
+    fn written_rows(&self) -> Result<usize>;
 
     /// Whether changed rows are recorded.
     #[getter]
-    fn records_changes(&self) -> bool {
-        self.0.command().records_changes()
-    }
+    fn records_changes(&self) -> bool;
 
     /// The protocol before and after.
     #[getter]
-    fn protocols(&self) -> Record<Protocols> {
-        Record(self.0.command().protocols().into())
-    }
+    fn protocols(&self) -> Record<Protocols>;
 
     #[getter]
-    fn selects_files(&self) -> bool {
-        self.0.command().selects_files()
-    }
+    fn selects_files(&self) -> bool;
 
     /// What tasks on other machines must know.
     #[getter]
-    fn task_spec(&self) -> Result<Record<TaskSpec>> {
-        self.0.command().task_spec().map(Record)
-    }
+    fn task_spec(&self) -> Result<Record<TaskSpec>>;
 
     /// How new files are written.
     #[getter]
-    fn spec(&self) -> Result<Record<Spec>> {
-        self.0.command().spec().map(Record)
-    }
+    fn spec(&self) -> Result<Record<Spec>>;
 
     /// The live files that Spark shows under these URIs: each with its URI, decoded path, add
     /// action as bytes, first row id, and whether it takes a vector.
@@ -112,20 +92,14 @@ impl Rewrite {
 
     /// Selects all rows of the files that the command's condition selects; returns how many, if the
     /// log says so.
-    fn pick_files(&self) -> Result<Option<i64>> {
-        self.0.select(Begun::select_files)
-    }
+    fn pick_files(&self) -> Result<Option<i64>>;
 
     /// Selects the files that hold what the table has no more, so that all their rows are copied;
     /// returns how many.
-    fn pick_outdated(&self) -> Result<usize> {
-        self.0.select_outdated()
-    }
+    fn pick_outdated(&self) -> Result<usize>;
 
     /// Selects all files, where the command gives columns other names in them; returns how many.
-    fn pick_renamed(&self) -> Result<usize> {
-        self.0.select_renamed()
-    }
+    fn pick_renamed(&self) -> Result<usize>;
 
     /// The selected rows, with their ids where they have some.
     fn picked(&self) -> Result<Scan> {
@@ -141,21 +115,15 @@ impl Rewrite {
     }
 
     /// Copies the rows beside the selected ones, where files are not marked.
-    fn copy_others(&self) -> Result<()> {
-        self.0.selected(Selected::copy_others)
-    }
+    fn copy_others(&self) -> Result<()>;
 
     /// Chooses the files of at least `at_least` bytes that keep all but these columns as they are;
     /// returns how many.
-    fn patch_columns(&self, columns: Vec<String>, at_least: i64) -> Result<usize> {
-        self.0.selected(|selected| selected.patch_columns(&columns, at_least))
-    }
+    fn patch_columns(&self, columns: Vec<String>, at_least: i64) -> Result<usize>;
 
     /// The decoded paths of the chosen files.
     #[getter]
-    fn patched_paths(&self) -> Result<Vec<String>> {
-        self.0.selected(|selected| selected.patched_paths())
-    }
+    fn patched_paths(&self) -> Result<Vec<String>>;
 
     /// These columns of the selected rows of the chosen files, with their positions.
     fn patched_places(&self, columns: Vec<String>) -> Result<Scan> {
@@ -189,9 +157,7 @@ impl Rewrite {
     }
 
     /// Records the selected rows as this change, where changes are recorded.
-    fn record_picked(&self, change: &str) -> Result<()> {
-        self.0.selected(|selected| selected.record_selected(change))
-    }
+    fn record_picked(&self, change: &str) -> Result<()>;
 
     /// Completes the new files and deletes the selected rows; returns what was done to files, by
     /// delta-spark's names of metrics.

@@ -37,13 +37,11 @@ use crate::values::predicate::{Predicate, expr};
 
 /// One immutable version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct Snapshot {
-    pub(crate) inner: Inner,
-}
+pub(crate) struct Snapshot(pub(crate) Inner);
 
 impl From<Inner> for Snapshot {
     fn from(inner: Inner) -> Self {
-        Snapshot { inner }
+        Snapshot(inner)
     }
 }
 
@@ -70,208 +68,202 @@ impl Snapshot {
     }
 
     #[getter]
-    fn version(&self) -> u64 {
-        self.inner.version()
-    }
+    fn version(&self) -> u64;
 
     #[getter]
     fn location(&self) -> String {
-        self.inner.store().location().as_str().to_owned()
+        self.0.store().location().as_str().to_owned()
     }
 
     #[getter]
     fn uri(&self) -> String {
-        self.inner.store().location().uri_text()
+        self.0.store().location().uri_text()
     }
 
     /// What the table's properties ask for after a commit: joining small files, building indexes.
     #[getter]
     fn follow_up(&self) -> (bool, bool) {
-        self.inner.state().properties().follow_up()
+        self.0.state().properties().follow_up()
     }
 
     #[getter]
     fn timestamp_ms(&self) -> Result<Option<i64>> {
-        block_on(self.inner.timestamp_ms())
+        block_on(self.0.timestamp_ms())
     }
 
     fn update(&self) -> Result<Self> {
-        block_on(self.inner.update()).map(Into::into)
+        block_on(self.0.update()).map(Into::into)
     }
 
     /// The snapshot after this process's commit of a version, or a newer one.
     fn after_own_commit(&self, version: u64) -> Result<Self> {
-        block_on(own_commits::after_commit(&self.inner, version)).map(Into::into)
+        block_on(own_commits::after_commit(&self.0, version)).map(Into::into)
     }
 
     /// Another version of the same table.
     fn at(&self, version: u64) -> Result<Self> {
-        block_on(Inner::open(self.inner.store(), Some(version))).map(Into::into)
+        block_on(Inner::open(self.0.store(), Some(version))).map(Into::into)
     }
 
     #[getter]
     fn schema(&self) -> TableSchema {
-        Arc::clone(self.inner.schema()).into()
+        Arc::clone(self.0.schema()).into()
     }
 
     #[getter]
     fn column_mapping(&self) -> &'static str {
-        self.inner.state().mapping().as_str()
+        self.0.state().mapping().as_str()
     }
 
     fn arrow_schema(&self) -> ArrowSchema {
-        ArrowSchema(to_arrow_schema(self.inner.schema()))
+        ArrowSchema(to_arrow_schema(self.0.schema()))
     }
 
     #[getter]
     fn info(&self) -> Record<TableInfo> {
-        Record(self.inner.state().metadata().into())
+        Record(self.0.state().metadata().into())
     }
 
     #[getter]
     fn protocol(&self) -> Record<ProtocolInfo> {
-        Record(self.inner.state().protocol().into())
+        Record(self.0.state().protocol().into())
     }
 
     /// The version's columns as a follower keeps them.
     #[getter]
     fn tracked_columns(&self) -> Record<TrackedColumns> {
-        Record(TrackedColumns::of(self.inner.version(), self.inner.state()))
+        Record(TrackedColumns::of(self.0.version(), self.0.state()))
     }
 
     /// Why this build wouldn't write the table, if so.
     #[getter]
     fn write_refusal(&self) -> Option<String> {
-        self.inner.state().check_write().err().map(|e| e.message().to_owned())
+        self.0.state().check_write().err().map(|e| e.message().to_owned())
     }
 
     /// Whether files of the table may have deletion vectors.
     fn may_have_vectors(&self) -> bool {
-        may_have_vectors(self.inner.state().protocol())
+        may_have_vectors(self.0.state().protocol())
     }
 
     /// Where every row has an id (P141): the columns of files that store ids and versions of rows,
     /// if they have names.
     fn row_tracking_columns(&self) -> Option<(Option<String>, Option<String>)> {
-        let metadata = self.inner.state().metadata();
+        let metadata = self.0.state().metadata();
         row_tracking::is_on(metadata).then(|| row_tracking::materialised(metadata))
     }
 
     #[pyo3(signature = (limit = None))]
     fn history(&self, limit: Option<usize>) -> Result<Record<Vec<HistoryEntry>>> {
-        block_on(self.inner.history(limit)).map(Record)
+        block_on(self.0.history(limit)).map(Record)
     }
 
     /// The content of the log directory.
     fn log_folder(&self) -> Result<Record<LogFolder>> {
-        block_on(self.inner.log_folder()).map(Record)
+        block_on(self.0.log_folder()).map(Record)
     }
 
     /// What each of the newest commits did to the table's files.
     fn commit_totals(&self, limit: usize) -> Result<Record<Vec<CommitTotals>>> {
-        block_on(self.inner.commit_totals(limit)).map(Record)
+        block_on(self.0.commit_totals(limit)).map(Record)
     }
 
     /// The size at which OPTIMIZE aims, and from which on it leaves a file alone.
-    fn aimed_file_size(&self, table_bytes: i64) -> (i64, f64) {
-        self.inner.aimed_file_size(table_bytes)
-    }
+    fn aimed_file_size(&self, table_bytes: i64) -> (i64, f64);
 
     /// Removed files that the log still names.
     fn tombstone_totals(&self) -> Result<Record<TombstoneTotals>> {
-        block_on(self.inner.tombstone_totals()).map(Record)
+        block_on(self.0.tombstone_totals()).map(Record)
     }
 
     /// The versions that applications committed last.
     fn transactions(&self) -> Result<BTreeMap<String, i64>> {
-        block_on(self.inner.transactions(now_ms())).map(|all| all.into_iter().map(|t| (t.app_id, t.version)).collect())
+        block_on(self.0.transactions(now_ms())).map(|all| all.into_iter().map(|t| (t.app_id, t.version)).collect())
     }
 
     /// The configurations of the table's domains by name.
     fn domains(&self) -> Result<BTreeMap<String, String>> {
-        block_on(self.inner.domains()).map(|all| all.into_iter().map(|d| (d.domain, d.configuration)).collect())
+        block_on(self.0.domains()).map(|all| all.into_iter().map(|d| (d.domain, d.configuration)).collect())
     }
 
     #[pyo3(signature = (domain, configuration))]
     fn set_domain(&self, domain: &str, configuration: Option<String>) -> Result<Self> {
-        block_on(self.inner.set_domain(domain, configuration)).map(|done| done.snapshot.into())
+        block_on(self.0.set_domain(domain, configuration)).map(|done| done.snapshot.into())
     }
 
     fn rewrite_before_drop(&self, feature: &str) -> Result<Option<&'static str>> {
-        block_on(self.inner.rewrite_before_drop(feature)).map(|first| first.map(RewriteFirst::as_str))
+        block_on(self.0.rewrite_before_drop(feature)).map(|first| first.map(RewriteFirst::as_str))
     }
 
     fn commit_read(&self, request: Record<ReadRequest>) -> Result<Self> {
-        block_on(self.inner.commit_read(&request.0)).map(|done| done.snapshot.into())
+        block_on(self.0.commit_read(&request.0)).map(|done| done.snapshot.into())
     }
 
     #[pyo3(signature = (predicate = None))]
     fn file_paths<'py>(&self, py: Python<'py>, predicate: Option<&Predicate>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, run(|| block_on(paths(&self.inner, expr(predicate))))?.iter())
+        PyList::new(py, run(|| block_on(paths(&self.0, expr(predicate))))?.iter())
     }
 
     #[pyo3(signature = (predicate = None))]
     fn file_uris<'py>(&self, py: Python<'py>, predicate: Option<&Predicate>) -> PyResult<Bound<'py, PyList>> {
-        let uris = run(|| block_on(absolute_paths(&self.inner, expr(predicate))))?;
+        let uris = run(|| block_on(absolute_paths(&self.0, expr(predicate))))?;
         PyList::new(py, uris.iter())
     }
 
     fn num_files(&self) -> Result<usize> {
-        block_on(file_list::num_files(&self.inner))
+        block_on(file_list::num_files(&self.0))
     }
 
     /// The number of rows, if every file's statistics tell.
     fn num_records(&self) -> Result<Option<i64>> {
-        block_on(file_list::num_records(&self.inner))
+        block_on(file_list::num_records(&self.0))
     }
 
     fn add_actions(&self, statistics: bool) -> ArrowStream {
-        AddView::new(self.inner.state(), statistics)
-            .of_plan(&self.inner, None)
-            .into()
+        AddView::new(self.0.state(), statistics).of_plan(&self.0, None).into()
     }
 
     /// The files that may hold a matching row, with their statistics and deletion vectors.
     #[pyo3(signature = (predicate = None))]
     fn plan(&self, predicate: Option<&Predicate>) -> Result<ArrowStream> {
-        let pruner = block_on(pruner_of(&self.inner, expr(predicate)))?;
-        let view = AddView::new(self.inner.state(), true).with_vectors();
-        Ok(view.of_plan(&self.inner, pruner).into())
+        let pruner = block_on(pruner_of(&self.0, expr(predicate)))?;
+        let view = AddView::new(self.0.state(), true).with_vectors();
+        Ok(view.of_plan(&self.0, pruner).into())
     }
 
     /// What such a plan looks at.
     #[pyo3(signature = (predicate = None))]
     fn explain(&self, predicate: Option<&Predicate>) -> Result<Record<ScanReport>> {
-        block_on(scan::explain(&self.inner, expr(predicate))).map(Record)
+        block_on(scan::explain(&self.0, expr(predicate))).map(Record)
     }
 
     /// All row groups of the first files that may match, and the number of those that may match.
     fn row_groups(&self, predicate: Option<&Predicate>, most_files: usize) -> Result<(usize, usize)> {
-        block_on(scan::row_groups(&self.inner, expr(predicate), most_files))
+        block_on(scan::row_groups(&self.0, expr(predicate), most_files))
     }
 
     fn deletion_vectors(&self) -> ArrowStream {
-        masks(&self.inner, self.inner.store().location().as_str()).into()
+        masks(&self.0, self.0.store().location().as_str()).into()
     }
 
     /// The property, and its value, by which a column has an index of keys.
     fn index_to_add(&self, columns: Vec<String>) -> Result<(String, String)> {
-        key_index::property_to_add(self.inner.state(), &columns)
+        key_index::property_to_add(self.0.state(), &columns)
     }
 
     /// The property of a column's index of keys.
     fn index_to_drop(&self, columns: Vec<String>) -> Result<String> {
-        key_index::property_to_drop(self.inner.state(), &columns)
+        key_index::property_to_drop(self.0.state(), &columns)
     }
 
     /// The indexes of keys, and how many of the version's files they cover.
     fn indexes(&self) -> Result<Record<Vec<KeyIndex>>> {
-        block_on(key_index::describe(&self.inner)).map(Record)
+        block_on(key_index::describe(&self.0)).map(Record)
     }
 
     /// Deletes old objects of indexes of keys; with `dropped` all of indexes that were dropped.
     fn clean_indexes(&self, dropped: bool) -> Result<()> {
-        block_on(key_index::clean(&self.inner, dropped))
+        block_on(key_index::clean(&self.0, dropped))
     }
 
     /// `members` are a column, a stream, and whether the column may be null: what [`Sought::of`]
@@ -293,63 +285,61 @@ impl Snapshot {
             encoded_files,
             sought: sought.transpose()?.unwrap_or_default(),
         };
-        Rows::new(&self.inner, request).map(Scan::from)
+        Rows::new(&self.0, request).map(Scan::from)
     }
 
     /// Rows that this version has and `base` may lack, or with `gone` the reverse: those of other
     /// files or deletion vectors. Both come as this version's columns.
     fn unlike(&self, base: &Snapshot, columns: Vec<String>, gone: bool) -> Result<Scan> {
         let (holder, other) = if gone { (base, self) } else { (self, base) };
-        let others = block_on(FileSet::of(&other.inner))?;
-        Rows::of_rows_missing_in(&self.inner, &holder.inner, others, columns).map(Scan::from)
+        let others = block_on(FileSet::of(&other.0))?;
+        Rows::of_rows_missing_in(&self.0, &holder.0, others, columns).map(Scan::from)
     }
 
     /// Samples about `rows` rows, of at most `files` files.
     fn sample(&self, columns: Vec<String>, files: usize, rows: u64, seed: u64) -> Result<Scan> {
-        let files = block_on(sampled(&self.inner, files, rows, seed))?;
-        Rows::of_files(&self.inner, files, columns).map(Scan::from)
+        let files = block_on(sampled(&self.0, files, rows, seed))?;
+        Rows::of_files(&self.0, files, columns).map(Scan::from)
     }
 
     /// What opening the version reads of the log, without sidecars.
     #[getter]
-    fn log_size(&self) -> Record<LogSize> {
-        Record(self.inner.log_size())
-    }
+    fn log_size(&self) -> Record<LogSize>;
 
     /// What the versions from `first` up to this one changed, as rows.
     #[pyo3(signature = (first, columns = None, predicate = None))]
     fn changes(&self, first: u64, columns: Option<Vec<String>>, predicate: Option<&Predicate>) -> Result<Scan> {
-        block_on(Changes::new(&self.inner, first, columns, expr(predicate))).map(Scan::from)
+        block_on(Changes::new(&self.0, first, columns, expr(predicate))).map(Scan::from)
     }
 
     /// The columns of these rows.
     fn change_schema(&self) -> Result<TableSchema> {
-        feed_schema(self.inner.schema()).map(Into::into)
+        feed_schema(self.0.schema()).map(Into::into)
     }
 
     /// The first and the last version whose times are in a range.
     fn versions_between(&self, from_ms: Option<i64>, until_ms: Option<i64>) -> Result<Option<(u64, u64)>> {
-        block_on(versions_between(&self.inner, from_ms, until_ms))
+        block_on(versions_between(&self.0, from_ms, until_ms))
     }
 
     fn checkpoint(&self) -> Result<Record<CheckpointReport>> {
-        block_on(self.inner.checkpoint()).map(Record)
+        block_on(self.0.checkpoint()).map(Record)
     }
 
     fn cleanup_metadata(&self) -> Result<Record<CleanupReport>> {
-        block_on(self.inner.cleanup_metadata()).map(Record)
+        block_on(self.0.cleanup_metadata()).map(Record)
     }
 
     fn forget_history(&self, request: Record<CommitRequest>) -> Result<Record<CleanupReport>> {
-        block_on(self.inner.forget_history(&request.0)).map(Record)
+        block_on(self.0.forget_history(&request.0)).map(Record)
     }
 
     /// Publishes the commits of a catalog's table.
     fn publish(&self) -> Result<u64> {
-        block_on(self.inner.publish())
+        block_on(self.0.publish())
     }
 
     fn compact_logs(&self, starting_version: u64, ending_version: u64) -> Result<()> {
-        block_on(self.inner.compact_logs(starting_version, ending_version))
+        block_on(self.0.compact_logs(starting_version, ending_version))
     }
 }

@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 
 from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.delete import delete_rows, delete_says
-from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings
 from deltaplane.io.tracing import traced
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
+from deltaplane.spark.dml.follow_up import rewriting_by_tasks
 from deltaplane.spark.dml.rewriting import ACT, Expression, SparkTarget, Work, row_expressions
 from deltaplane.spark.jvm.places import FILE, ROW
 
@@ -40,4 +41,4 @@ def delete(target: SparkTarget, condition: Expression | Subqueried | None, setti
     operation = Operation(
         "DELETE", delete_says(which.text), which.tree, condition=which.text, reads_others=which.reads_others
     )
-    return rewriting(target, operation, settings, run)
+    return rewriting_by_tasks(target, operation, settings, run)

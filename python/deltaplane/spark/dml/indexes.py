@@ -1,4 +1,4 @@
-"""Indexes of keys by Spark's tasks: each task reads the keys of a group of files and writes a segment;
+"""Indexes of keys by Spark's tasks: each task reads the keys of some files and writes a segment;
 the core plans and publishes, as without Spark.
 """
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
-from deltaplane.spark.dml.optimize import setting, spread
+from deltaplane.io.index_properties import build_indexes
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.clones import with_sources
-from deltaplane.spark.execution.jobs import run_tasks
+from deltaplane.spark.execution.jobs import run_tasks, setting, spread
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
@@ -33,7 +33,7 @@ def build_by_tasks(
     spark: SparkSession,
     table: tuple[str, Mapping[str, str] | None],
     snapshot: _native.Snapshot,
-    rebuild: bool,
+    rebuild: bool = False,
 ) -> list[records.KeyIndex]:
     """Brings the indexes of a table, by its location and options, up to date with a version; their
     states. The driver reads the keys of few files itself, and of all on Spark Connect.
@@ -45,24 +45,21 @@ def build_by_tasks(
     location, known = table[0], with_sources(table[0], split_options(table[1])[0])
     # Workers can't access a store in this process's memory.
     if _internals.is_connect(spark) or location.startswith("memory:"):
-        return _native.IndexBuild.begin(snapshot, rebuild, 1).run()
+        return build_indexes(snapshot, rebuild)
     build = _native.IndexBuild.begin(snapshot, rebuild, spark.sparkContext.defaultParallelism)
     if build.files < setting(spark, _DISTRIBUTED_KEYS, _MANY):
         return build.run()
     place, options = files_place(location, known, snapshot.location)
-    spec = build.task_spec
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from deltaplane.spark.execution.write_tasks import read_keys
 
-        yield from read_keys(place, options, spec, batches)
+        yield from read_keys(place, options, batches)
 
-    groups = [group.to_bytes() for group in build.groups()]
-    outcomes, refusals = run_tasks(spread(spark, groups), task, (place, options))
+    parts = [part.to_bytes() for part in build.tasks()]
+    outcomes, refusals = run_tasks(spread(spark, parts), task, (place, options))
     raise_refusal(refusals, location)
-    for outcome in outcomes:
-        build.adopt(_native.BuiltSegment(outcome))
-    return build.publish()
+    return build.publish([_native.KeySegment(outcome) for outcome in outcomes])
 
 
 def indexes_by_tasks(

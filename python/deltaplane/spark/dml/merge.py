@@ -21,11 +21,12 @@ from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.merge.clauses import Clause, said
 from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.index_properties import indexed_columns, indexed_together
 from deltaplane.io.tracing import traced
 from deltaplane.spark.dml.conditions import bound
+from deltaplane.spark.dml.follow_up import rewriting_by_tasks
 from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
     ACT,
@@ -142,7 +143,7 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Comman
     says = what.parameters or _said(jvm, what, text)
     others = what.reads_others
     operation = Operation(what.operation, says, run.reads, columns.incoming, condition=text, reads_others=others)
-    return rewriting(target, operation, settings, run)
+    return rewriting_by_tasks(target, operation, settings, run)
 
 
 def _said(jvm: Jvm, what: SparkMerge, text: str) -> dict[str, str]:

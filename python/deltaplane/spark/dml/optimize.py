@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,15 @@ from deltaplane.commands.clone import Clone, clone, clone_parquet
 from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.vacuum import Vacuum, vacuum
-from deltaplane.exceptions import FileMissingError, InvalidArgumentError
+from deltaplane.exceptions import FileMissingError
 from deltaplane.io.tracing import traced
 from deltaplane.properties import commit_request
 from deltaplane.spark.datasource.delta_options import tells_of_vacuum
+from deltaplane.spark.dml.indexes import build_by_tasks
 from deltaplane.spark.dml.rewriting import SparkTarget
 from deltaplane.spark.execution.carried import files_place, place_of, with_access
 from deltaplane.spark.execution.clones import note_clone, with_sources
-from deltaplane.spark.execution.jobs import run_tasks
+from deltaplane.spark.execution.jobs import run_tasks, setting, spread
 from deltaplane.spark.execution.workers import remedy
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from deltaplane import DeltaTable
     from deltaplane.io import records
@@ -49,8 +50,6 @@ __all__ = [
     "files_by_tasks",
     "optimize_by_tasks",
     "optimize_table",
-    "setting",
-    "spread",
     "vacuum_by_tasks",
 ]
 
@@ -63,14 +62,6 @@ _REQUEST = 1_000
 # The setting for the number of files from which tasks copy them for a clone, and its default.
 _DISTRIBUTED_COPY, _MANY_COPIES = "spark.deltaplane.distributedCopyFiles", 32
 _LISTED = "path string, length long, isDir boolean, modificationTime long"
-
-
-def spread(spark: SparkSession, items: Sequence[str] | Sequence[bytes], each: int = 1) -> DataFrame:
-    """A frame with one column of texts or byte strings, at least `each` per task; each task
-    receives only its own."""
-    tasks = max(1, min(-(-len(items) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(items)))
-    rows = spark.sparkContext.parallelize([(item,) for item in items], tasks)
-    return spark.createDataFrame(rows, "one binary" if any(isinstance(item, bytes) for item in items) else "one string")
 
 
 # --- OPTIMIZE -----------------------------------------------------------------------------------------------------------
@@ -100,7 +91,10 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
         raise_refusal(refusals, location)
         yield from done
 
-    return optimize(target, what, settings, moved)
+    def extend(snapshot: _native.Snapshot) -> None:
+        build_by_tasks(spark, (target.location, target.options), snapshot)
+
+    return optimize(target, what, settings, moved, extend)
 
 
 def optimize_table(spark: SparkSession, table: DeltaTable, what: Layout) -> dict[str, Any]:
@@ -236,18 +230,6 @@ def clone_by_tasks(
     if what.shallow and not what.dry_run:
         note_clone(target, place_of(location, snapshot.location), store_options)
     return metrics
-
-
-def setting(spark: SparkSession, name: str, otherwise: int) -> int:
-    """A session's setting that is a number of files.
-
-    Raises:
-        InvalidArgumentError: it isn't a number.
-    """
-    text = spark.conf.get(name, str(otherwise)) or str(otherwise)
-    if not text.isdecimal():
-        raise InvalidArgumentError(f"{name} is a number of files, not {text!r}: set it again")
-    return int(text)
 
 
 # --- VACUUM -------------------------------------------------------------------------------------------------------------

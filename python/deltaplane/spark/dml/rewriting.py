@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +21,6 @@ from deltaplane import _native
 from deltaplane.commands.merge.assignments import AssignedColumns, Node
 from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
-from deltaplane.commands.optimize import after_commit
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.io import hidden_columns
@@ -44,10 +43,6 @@ from deltaplane.spark.scan.read import jvm_of_commands, read_with_places
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
-
-    from deltaplane.commands.optimize import Layout
-    from deltaplane.commands.rewriting import Settings
-    from deltaplane.io import records
 
 __all__ = [
     "ACT",
@@ -99,23 +94,8 @@ class SparkTarget(Target):
         return jvm_of_commands(self.spark, self.snapshot.uri)
 
     def committed(self) -> None:
-        """Does the work that the table's properties ask for after a commit; drops cached rows of
-        the changed table."""
-        if any(self.snapshot.follow_up):
-            after_commit(self.snapshot.update, lambda newest: replace(self, snapshot=newest))
+        """Drops cached rows of the changed table."""
         recache(self.spark)
-
-    def optimize(self, what: Layout, settings: Settings) -> dict[str, Any]:
-        """Runs OPTIMIZE by tasks."""
-        from deltaplane.spark.dml.optimize import optimize_by_tasks
-
-        return optimize_by_tasks(self, what, settings)
-
-    def build_indexes(self, snapshot: _native.Snapshot, rebuild: bool = False) -> list[records.KeyIndex]:
-        """Reads the keys of many files by tasks."""
-        from deltaplane.spark.dml.indexes import build_by_tasks
-
-        return build_by_tasks(self.spark, (self.location, self.options), snapshot, rebuild)
 
     def frame(self, stored_ids: str | None = None) -> DataFrame:
         """The table's rows with their positions."""

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaplane.commands.merge.assignments import AssignedColumns
-from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings
 from deltaplane.io.tracing import traced
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
+from deltaplane.spark.dml.follow_up import rewriting_by_tasks
 from deltaplane.spark.dml.rewriting import (
     ACT,
     Expression,
@@ -71,4 +72,4 @@ def update(
 
     others = which.reads_others or reads_others
     operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text, reads_others=others)
-    return rewriting(target, operation, settings, run)
+    return rewriting_by_tasks(target, operation, settings, run)

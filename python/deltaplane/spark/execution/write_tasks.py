@@ -153,12 +153,12 @@ def arrange(
 
 
 def read_keys(
-    location: str, options: Mapping[str, str] | None, spec: _native.KeySpec, batches: Iterator[pa.RecordBatch]
+    location: str, options: Mapping[str, str] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Builds segments of indexes of keys, one after the other; see `_native.build_key_segment`."""
 
-    def build(group: bytes) -> bytes:
-        return _native.build_key_segment(location, options, spec, _native.KeyGroup(group)).to_bytes()
+    def build(part: bytes) -> bytes:
+        return _native.build_key_segment(location, options, _native.KeyTask(part)).to_bytes()
 
     yield from reported(build, batches)
 

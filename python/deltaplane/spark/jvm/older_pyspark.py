@@ -33,9 +33,10 @@ def arrow_table(frame: DataFrame) -> pa.Table:
 
 
 def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A frame of a table's rows."""
+    """A frame of a table's rows. Timestamps without a time zone stay what they are, which PySpark
+    leaves to a setting of the session (`spark.sql.timestampType`)."""
     if has_sources():
-        return spark.createDataFrame(table)
+        return spark.createDataFrame(table, spark_schema(table.schema))
     from pyspark.sql import DataFrame
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 

@@ -7,6 +7,7 @@ duplicate rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from deltaplane import _native
@@ -18,7 +19,7 @@ from deltaplane.io.storage_options import TableUri
 from deltaplane.io.tracing import traced
 from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
 from deltaplane.spark.datasource.session import session_text
-from deltaplane.spark.dml.rewriting import SparkTarget
+from deltaplane.spark.dml.follow_up import after_commit_by_tasks
 from deltaplane.spark.execution.carried import files_place
 from deltaplane.spark.execution.jobs import judged, run_tasks
 from deltaplane.spark.execution.recache import recache
@@ -263,9 +264,7 @@ def write(
     if dry_run:
         return rehearse_files(job, adds, request)
     spark = df.sparkSession
-    done = commit_files(
-        location, store_options, job, adds, lambda newest: SparkTarget(location, newest, spark, options)
-    )
+    done = commit_files(location, store_options, job, adds, partial(after_commit_by_tasks, spark, location, options))
     recache(spark)
     return done
 

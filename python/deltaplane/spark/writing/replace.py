@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from deltaplane import _native
 from deltaplane.commands.merge.clauses import Clause
 from deltaplane.commands.replace import Matching, overwrite_says, write_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting
 from deltaplane.commands.row_rules import not_selected
 from deltaplane.exceptions import (
     ConstraintViolationError,
@@ -27,6 +27,7 @@ from deltaplane.exceptions import (
 from deltaplane.io import records
 from deltaplane.spark.datasource.delta_options import checks_replaced_rows, replaces_by_data
 from deltaplane.spark.dml.conditions import SparkCondition
+from deltaplane.spark.dml.follow_up import rewriting_by_tasks
 from deltaplane.spark.dml.merge import SparkMerge, merge
 from deltaplane.spark.dml.rewriting import ACT, SparkTarget, Work
 from deltaplane.spark.errors.condition_of import condition_of
@@ -172,7 +173,7 @@ def replace_rows(
         return job.commit(write_metrics(job.finish(), deleted, written))
 
     try:
-        return command_result(rewriting(target, operation, intent.settings(), run), "txn")
+        return command_result(rewriting_by_tasks(target, operation, intent.settings(), run), "txn")
     except ConstraintViolationError as e:
         if refusal not in str(e):
             raise

@@ -37,8 +37,8 @@ impl Snapshot {
 
     /// Whether an append on this own commit needn't ask for the newest version before: the catalog
     /// answers a lost race with the commits that won, and none was lost lately. After a checkpoint
-    /// the process's commits begin anew by themselves; only a tail that is too long asks for one of
-    /// another process.
+    /// the process's commits begin at it by themselves; only a tail that is too long asks for one
+    /// of another process.
     pub fn asks_by_commit(&self) -> bool {
         let first = self
             .last_own()

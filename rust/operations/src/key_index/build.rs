@@ -8,12 +8,13 @@ use deltaplane_index::{MOST_FILES, Manifest, Segment, SegmentInfo, newest, publi
 use deltaplane_log::{PlanColumns, Snapshot, now_ms};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
+use deltaplane_store::block_on;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::merging::{self, MOST_ROWS};
-use super::segments::{BuiltSegment, KeyGroup, KeySpec, build_segment};
+use super::segments::{BuiltSegment, KeyTask, built};
 use crate::key_lookup::{OpenIndex, TableIndex, table_indexes};
 
 /// Attempts to publish a manifest while others publish theirs.
@@ -53,9 +54,8 @@ struct LiveFile {
 pub struct IndexBuild {
     snapshot: Snapshot,
     live: Vec<LiveFile>,
-    spec: KeySpec,
     changes: Vec<IndexChange>,
-    groups: Vec<KeyGroup>,
+    tasks: Vec<KeyTask>,
 }
 
 /// The planned change of one index.
@@ -71,22 +71,25 @@ struct IndexChange {
 }
 
 impl IndexBuild {
-    /// Plans the build for so many tasks at a time; `again` builds from all files.
+    /// Plans the build for up to `tasks` tasks at a time; `again` builds from all files.
     ///
     /// # Errors
     /// Those of reading the log and of the store.
-    pub async fn begin(snapshot: &Snapshot, again: bool, tasks: usize) -> Result<Self> {
+    pub fn begin(snapshot: &Snapshot, again: bool, tasks: usize) -> Result<Self> {
+        block_on(Self::planned(snapshot, again, tasks))
+    }
+
+    async fn planned(snapshot: &Snapshot, again: bool, tasks: usize) -> Result<Self> {
         let indexes = table_indexes(snapshot.state());
         let live = match indexes.is_empty() {
             true => Vec::new(),
             false => live_files(snapshot).await?,
         };
         let mut build = IndexBuild {
-            spec: KeySpec::of(snapshot, &indexes),
             snapshot: snapshot.clone(),
             live,
             changes: Vec::with_capacity(indexes.len()),
-            groups: Vec::new(),
+            tasks: Vec::new(),
         };
         for index in indexes {
             build.plan(index, again, tasks).await?;
@@ -116,11 +119,12 @@ impl IndexBuild {
         let files: Vec<_> = live.iter().filter(|f| !is_covered(f, &covering)).collect();
         let number = self.changes.len();
         let most_rows = rows_of_a_task(&files, tasks);
-        let groups = grouped(&files, most_rows).into_iter().map(|files| KeyGroup {
-            index: number,
-            files: files.into_iter().map(|f| (f.path.clone(), f.size)).collect(),
-        });
-        self.groups.extend(groups);
+        let of_task = |files: Vec<&LiveFile>| files.into_iter().map(|f| (f.path.clone(), f.size)).collect();
+        let groups = grouped(&files, most_rows).into_iter().map(of_task);
+        let tasks = groups
+            .map(|files| KeyTask::new(snapshot, &index, number, files))
+            .collect::<Vec<_>>();
+        self.tasks.extend(tasks);
         self.changes.push(IndexChange {
             loses: retained.len() < of_index,
             index,
@@ -131,14 +135,14 @@ impl IndexBuild {
         Ok(())
     }
 
-    /// What a task must know to build segments.
-    pub fn spec(&self) -> &KeySpec {
-        &self.spec
+    /// The segments to be built.
+    pub fn tasks(&self) -> Vec<KeyTask> {
+        self.tasks.clone()
     }
 
-    /// The files of each segment that a task builds.
-    pub fn groups(&self) -> &[KeyGroup] {
-        &self.groups
+    /// The number of files whose keys are read.
+    pub fn files(&self) -> usize {
+        self.tasks.iter().map(|task| task.files.len()).sum()
     }
 
     /// Builds the segments here, one after the other, and publishes them. Returns the state of each
@@ -146,24 +150,28 @@ impl IndexBuild {
     ///
     /// # Errors
     /// Those of reading the data files and of [`publish`](Self::publish).
-    pub async fn run(&self) -> Result<Vec<KeyIndex>> {
+    pub fn run(&self) -> Result<Vec<KeyIndex>> {
         let (store, version) = (self.snapshot.store(), self.snapshot.version());
-        let mut built = Vec::with_capacity(self.groups.len());
-        for group in &self.groups {
-            let segment = build_segment(store, &self.spec, group, deltaplane_data::processors()).await;
-            built.push(segment.map_err(|e| e.with_table(store.location().as_str()).with_version(version))?);
+        let mut segments = Vec::with_capacity(self.tasks.len());
+        for task in &self.tasks {
+            let segment = block_on(built(store, task, deltaplane_data::processors()));
+            segments.push(segment.map_err(|e| e.with_table(store.location().as_str()).with_version(version))?);
         }
-        self.publish(&built).await
+        self.publish(&segments)
     }
 
-    /// Publishes the segments of all groups. Returns the state of each index.
+    /// Publishes the segments of all tasks. Returns the state of each index.
     ///
     /// # Errors
     /// `ConcurrentWrite` if other builders publish manifests all the time; those of the store.
-    pub async fn publish(&self, built: &[BuiltSegment]) -> Result<Vec<KeyIndex>> {
+    pub fn publish(&self, built: &[BuiltSegment]) -> Result<Vec<KeyIndex>> {
+        block_on(self.published(built))
+    }
+
+    async fn published(&self, built: &[BuiltSegment]) -> Result<Vec<KeyIndex>> {
         let mut changes = Vec::with_capacity(self.changes.len());
         for (number, change) in self.changes.iter().enumerate() {
-            let of_index = built.iter().filter(|segment| segment.index == number);
+            let of_index = built.iter().filter(|segment| segment.number == number);
             let mut new: Vec<&SegmentInfo> = of_index.map(|segment| &segment.info).collect();
             new.extend(&change.merged);
             if change.loses || !new.is_empty() {

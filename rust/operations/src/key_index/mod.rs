@@ -8,6 +8,6 @@ mod segments;
 mod tests;
 
 pub use build::{IndexBuild, KeyIndex, clean, describe};
-pub use segments::{BuiltSegment, KeyGroup, KeySpec, build_segment};
+pub use segments::{BuiltSegment, KeyTask, build_segment};
 
 pub use crate::key_lookup::{PROPERTY, property_to_add, property_to_drop};

@@ -13,104 +13,92 @@ use deltaplane_index::{DIR, EntrySorter, SegmentFiles, SegmentInfo, each_key, wr
 use deltaplane_log::{Snapshot, TableSchema, new_id};
 use deltaplane_protocol::hidden_columns::FILE;
 use deltaplane_protocol::mapping::Mapping;
-use deltaplane_store::Store;
+use deltaplane_store::{Store, block_on};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::key_lookup::TableIndex;
 
-/// What a task must know of the table and its indexes.
+/// A segment to be built, by any process.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct KeySpec {
+pub struct KeyTask {
     /// The table's id.
     table: String,
     schema: TableSchema,
     partition_columns: Vec<String>,
     /// Its column mapping mode.
     mapping: String,
-    indexes: Vec<TableIndex>,
-}
-
-/// Files whose keys are in one segment.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct KeyGroup {
+    index: TableIndex,
     /// The number of the index.
-    pub(super) index: usize,
-    /// Their decoded paths and sizes.
+    number: usize,
+    /// Decoded paths and sizes of the files whose keys it has.
     pub(super) files: Vec<(String, i64)>,
-}
-
-impl KeyGroup {
-    /// The number of its files.
-    pub fn file_count(&self) -> usize {
-        self.files.len()
-    }
 }
 
 /// A segment that a task wrote; no manifest names it yet.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct BuiltSegment {
-    pub(super) index: usize,
+    /// The number of the index.
+    pub(super) number: usize,
     pub(super) info: SegmentInfo,
 }
 
-impl KeySpec {
-    pub(super) fn of(snapshot: &Snapshot, indexes: &[TableIndex]) -> Self {
+impl KeyTask {
+    pub(super) fn new(snapshot: &Snapshot, index: &TableIndex, number: usize, files: Vec<(String, i64)>) -> Self {
         let state = snapshot.state();
-        KeySpec {
+        KeyTask {
             table: state.metadata().id.clone(),
             schema: TableSchema(Arc::clone(state.schema())),
             partition_columns: state.partition_columns().to_vec(),
             mapping: state.mapping().as_str().to_owned(),
-            indexes: indexes.to_vec(),
+            index: index.clone(),
+            number,
+            files,
         }
     }
 
-    /// The columns of an index, and the file of each row.
-    fn read_spec(&self, index: &TableIndex) -> Result<ReadSpec> {
+    /// The columns of the index, and the file of each row.
+    fn read_spec(&self) -> Result<ReadSpec> {
         let mut spec = ReadSpec::new(Arc::clone(&self.schema.0), self.partition_columns.clone());
         spec.mapping = Mapping::parse(&self.mapping)?;
-        spec.columns = Some(index.names.iter().cloned().chain([FILE.to_owned()]).collect());
+        spec.columns = Some(self.index.names.iter().cloned().chain([FILE.to_owned()]).collect());
         spec.encoded_files = true;
         Ok(spec)
     }
 }
 
-/// Reads the keys of a group's files, `parallelism` row groups at a time, and writes its segment.
+/// Reads the keys of a task's files and writes its segment. Blocks the calling thread.
 ///
 /// # Errors
 /// Those of reading the files and of the store.
-pub async fn build_segment(
-    store: &Store,
-    spec: &KeySpec,
-    group: &KeyGroup,
-    parallelism: usize,
-) -> Result<BuiltSegment> {
-    let index = spec
-        .indexes
-        .get(group.index)
-        .ok_or_else(|| Error::internal("a group of files is of an index that its table doesn't have"))?;
-    let numbers: HashMap<&str, u32> = group.files.iter().map(|(path, _)| path.as_str()).zip(0..).collect();
+pub fn build_segment(store: &Store, task: &KeyTask) -> Result<BuiltSegment> {
+    // A Spark task has one core, and its siblings the others.
+    block_on(built(store, task, 1))
+}
+
+/// The same, `parallelism` row groups at a time.
+pub(super) async fn built(store: &Store, task: &KeyTask, parallelism: usize) -> Result<BuiltSegment> {
+    let numbers: HashMap<&str, u32> = task.files.iter().map(|(path, _)| path.as_str()).zip(0..).collect();
     // All rows, without deletion vectors: those that are deleted now are live again in a restored
     // version.
-    let reads: Vec<Result<FileRead>> = group.files.iter().map(|(path, size)| Ok(whole(path, *size))).collect();
-    let read = Arc::new(spec.read_spec(index)?);
+    let reads: Vec<Result<FileRead>> = task.files.iter().map(|(path, size)| Ok(whole(path, *size))).collect();
+    let read = Arc::new(task.read_spec()?);
     let mut rows = scan(store.clone(), stream::iter(reads).boxed(), read, parallelism);
     let mut sorter = EntrySorter::default();
     while let Some(batch) = rows.try_next().await? {
-        collect(&batch, index, &numbers, &mut sorter)?;
+        collect(&batch, &task.index, &numbers, &mut sorter)?;
     }
     let key = format!("{DIR}/s-{}.keys", new_id());
     let covered = SegmentFiles {
-        table: &spec.table,
-        columns: &index.columns,
-        files: &group.files,
+        table: &task.table,
+        columns: &task.index.columns,
+        files: &task.files,
         known_bits: None,
     };
     let written = write_segment(store, &key, &covered, sorter.finish()?).await?;
     let info = written.ok_or_else(|| Error::internal("a segment of whole hashes had too few bits"))?;
     Ok(BuiltSegment {
-        index: group.index,
+        number: task.number,
         info,
     })
 }

@@ -30,8 +30,8 @@ fn is(id: i64) -> Expr {
     }
 }
 
-async fn build(snapshot: &Snapshot, again: bool) -> Result<Vec<KeyIndex>> {
-    IndexBuild::begin(snapshot, again, 1).await?.run().await
+fn build(snapshot: &Snapshot, again: bool) -> Result<Vec<KeyIndex>> {
+    IndexBuild::begin(snapshot, again, 1)?.run()
 }
 
 /// A table with an index that covers three files, of which all may have 50 by their bounds.
@@ -40,7 +40,7 @@ fn indexed() -> Table {
     for file in [[1, 60, 100], [2, 70, 99], [3, 60, 98]] {
         table.append_with(&file, &INDEXED);
     }
-    block_on(build(&table.snapshot(), false)).unwrap();
+    build(&table.snapshot(), false).unwrap();
     table
 }
 
@@ -71,11 +71,11 @@ fn a_file_that_no_segment_covers_is_planned() {
     table.append(&[5, 95]);
     let snapshot = table.snapshot();
     assert_eq!(look_up(&snapshot, 50), (vec![], 1));
-    let states = block_on(build(&snapshot, false)).unwrap();
+    let states = build(&snapshot, false).unwrap();
     let state = states.first().unwrap();
     assert_eq!((state.segments, state.covered_files, state.uncovered_files), (2, 4, 0));
     assert_eq!(look_up(&snapshot, 50), (vec![], 0));
-    let states = block_on(build(&snapshot, true)).unwrap();
+    let states = build(&snapshot, true).unwrap();
     assert_eq!(states.first().map(|s| (s.segments, s.entries)), Some((1, 11)));
 }
 
@@ -87,7 +87,7 @@ fn rows_that_restore_brings_back_are_in_the_index() {
         .try_into()
         .unwrap();
     table.delete_first_row_of(&file.path);
-    block_on(build(&table.snapshot(), false)).unwrap();
+    build(&table.snapshot(), false).unwrap();
     assert_eq!(look_up(&table.snapshot(), 60), (vec![60], 1));
     assert_eq!(look_up(&table.snapshot(), 50), (vec![], 0));
     let before = block_on(Snapshot::open(&table.store, Some(0))).unwrap();
@@ -99,13 +99,13 @@ fn small_segments_become_one() {
     let table = indexed();
     for n in 1..8 {
         table.append(&[0, n, 101]);
-        block_on(build(&table.snapshot(), false)).unwrap();
+        build(&table.snapshot(), false).unwrap();
     }
     let (_, manifest) = block_on(newest(&table.store, &table.snapshot().state().metadata().id)).unwrap();
     assert_eq!(manifest.segments.len(), 8);
     let path = &manifest.segments.last().unwrap().path;
     table.append(&[0, 8, 101]);
-    let state = block_on(build(&table.snapshot(), false)).unwrap();
+    let state = build(&table.snapshot(), false).unwrap();
     assert_eq!(state.first().map(|s| (s.segments, s.covered_files)), Some((2, 11)));
     assert!(
         block_on(table.store.read(path)).is_ok(),
@@ -123,8 +123,9 @@ fn builders_at_the_same_time_lose_no_segment() {
     let older = table.snapshot();
     table.append(&[6, 94]);
     let (older, newer) = (older, table.snapshot());
-    let both = block_on(futures::future::join(build(&older, false), build(&newer, false)));
-    assert!(both.0.is_ok() && both.1.is_ok());
+    // Both plan before one of them publishes.
+    let both = [&older, &newer].map(|snapshot| IndexBuild::begin(snapshot, false, 1).unwrap());
+    assert!(both.iter().all(|build| build.run().is_ok()));
     assert_eq!(look_up(&newer, 50), (vec![], 0));
 }
 
@@ -167,7 +168,7 @@ fn damaged_and_missing_segments_leave_nothing_out() {
     let path = &manifest.segments.first().unwrap().path;
     block_on(table.store.put(path, bytes::Bytes::from_static(b"damaged"))).unwrap();
     assert_eq!(look_up(&fresh(&table), 70), (vec![70], 3));
-    let state = block_on(build(&fresh(&table), false)).unwrap();
+    let state = build(&fresh(&table), false).unwrap();
     assert_eq!(state.first().map(|s| (s.segments, s.covered_files)), Some((1, 3)));
     assert_eq!(look_up(&fresh(&table), 70), (vec![70], 1));
     let (number, manifest) = block_on(newest(&table.store, &snapshot.state().metadata().id)).unwrap();
@@ -183,7 +184,7 @@ fn a_table_without_the_property_has_no_index() {
     let table = Table::new();
     table.append(&[1, 100]);
     let snapshot = table.snapshot();
-    assert_eq!(block_on(build(&snapshot, false)).unwrap(), []);
+    assert_eq!(build(&snapshot, false).unwrap(), []);
     assert_eq!(block_on(describe(&snapshot)).unwrap(), []);
     assert!(
         block_on(table.store.list_all(DIR))

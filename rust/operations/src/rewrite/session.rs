@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{DryRun, RewriteRequest, Snapshot};
+use deltaplane_log::{DryRun, Protocols, RewriteRequest, Snapshot};
 use serde_json::Value;
 
-use super::tasks::Outcome;
+use super::tasks::{Outcome, TaskSpec};
 use super::{Command, FileSummary, Rewrite, Selected, Staged};
+use crate::write_job::Spec;
 
 /// A command and its state. Its new files are deleted when it is dropped uncommitted.
 pub struct Session {
@@ -70,11 +71,119 @@ impl Session {
         }
     }
 
+    /// Why nothing is to be done, if so: the application's version was committed before.
+    pub fn skip(&self) -> Option<&'static str> {
+        self.command.was_done().then_some("txn")
+    }
+
+    /// The protocol before and after.
+    pub fn protocols(&self) -> Protocols {
+        self.command.protocols().into()
+    }
+
+    /// Whether changed rows are recorded.
+    pub fn records_changes(&self) -> bool {
+        self.command.records_changes()
+    }
+
+    /// Whether the command's condition selects whole files.
+    pub fn selects_files(&self) -> bool {
+        self.command.selects_files()
+    }
+
+    /// What tasks on other machines must know.
+    ///
+    /// # Errors
+    /// As [`Command::task_spec`].
+    pub fn task_spec(&self) -> Result<TaskSpec> {
+        self.command.task_spec()
+    }
+
+    /// How new files are written.
+    ///
+    /// # Errors
+    /// As [`Command::spec`].
+    pub fn spec(&self) -> Result<Spec> {
+        self.command.spec()
+    }
+
+    /// The number of files with selected rows.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn picked_files(&self) -> Result<usize> {
+        self.read(Selected::num_files, Staged::num_files)
+    }
+
+    /// The bytes of these files.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn picked_bytes(&self) -> Result<i64> {
+        self.read(Selected::num_bytes, Staged::num_bytes)
+    }
+
+    /// The rows that were written, without copied ones.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn written_rows(&self) -> Result<usize> {
+        self.read(Selected::written_rows, Staged::written_rows)
+    }
+
+    /// Whether other rows of the selected rows' files are copied to new files.
+    ///
+    /// # Errors
+    /// As [`selected`](Self::selected).
+    pub fn copies_rows(&self) -> Result<bool> {
+        self.selected(|selected| Ok(selected.copies_rows()))
+    }
+
+    /// Copies the rows beside the selected ones, where files are not marked.
+    ///
+    /// # Errors
+    /// As [`selected`](Self::selected).
+    pub fn copy_others(&self) -> Result<()> {
+        self.selected(Selected::copy_others)
+    }
+
+    /// As [`Selected::patch_columns`].
+    ///
+    /// # Errors
+    /// As [`selected`](Self::selected).
+    pub fn patch_columns(&self, columns: Vec<String>, at_least: i64) -> Result<usize> {
+        self.selected(|selected| selected.patch_columns(&columns, at_least))
+    }
+
+    /// The decoded paths of the files that were chosen so.
+    ///
+    /// # Errors
+    /// As [`selected`](Self::selected).
+    pub fn patched_paths(&self) -> Result<Vec<String>> {
+        self.selected(|selected| selected.patched_paths())
+    }
+
+    /// Records the selected rows as this change, where changes are recorded.
+    ///
+    /// # Errors
+    /// As [`selected`](Self::selected).
+    pub fn record_picked(&self, change: &str) -> Result<()> {
+        self.selected(|selected| selected.record_selected(change))
+    }
+
+    /// As [`Rewrite::select_files`]; returns how many rows, if the log says so.
+    ///
+    /// # Errors
+    /// As [`select`](Self::select).
+    pub fn pick_files(&self) -> Result<Option<i64>> {
+        self.select(Rewrite::select_files)
+    }
+
     /// As [`Rewrite::select_outdated`]; returns how many files.
     ///
     /// # Errors
     /// As [`select`](Self::select).
-    pub fn select_outdated(&self) -> Result<usize> {
+    pub fn pick_outdated(&self) -> Result<usize> {
         self.select(|begun| begun.select_outdated().map(with_num_files))
     }
 
@@ -82,7 +191,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`select`](Self::select).
-    pub fn select_renamed(&self) -> Result<usize> {
+    pub fn pick_renamed(&self) -> Result<usize> {
         self.select(|begun| begun.select_renamed().map(with_num_files))
     }
 

@@ -76,7 +76,7 @@ impl SparkAnswer {
         statistics: BTreeMap<String, PlainStatistics>,
         by_job: bool,
     ) -> Result<Self> {
-        let files = FoundFiles::of(&snapshot.inner, &plan.0, statistics, by_job);
+        let files = FoundFiles::of(&snapshot.0, &plan.0, statistics, by_job);
         encoded(&Answer::Found(files))
     }
 
@@ -102,7 +102,7 @@ pub(crate) fn spark_plan(
     files: &str,
     counts_rows: bool,
 ) -> Result<SparkPlan> {
-    let plan = plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?, counts_rows);
+    let plan = plan::plan(&snapshot.0, &filters, zone, Files::parse(files)?, counts_rows);
     block_on(plan)?.encode().map(SparkPlan)
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn spark_plan_of(
     zone: &str,
     files: &str,
 ) -> Result<SparkPlan> {
-    let plan = plan::of_adds(&snapshot.inner, &adds.0, &filters, zone, Files::parse(files)?);
+    let plan = plan::of_adds(&snapshot.0, &adds.0, &filters, zone, Files::parse(files)?);
     block_on(plan)?.encode().map(SparkPlan)
 }
 
@@ -128,24 +128,24 @@ pub(crate) fn spark_size_of(adds: &AddedFiles, files: &str) -> Result<u64> {
 /// Bytes of a version's files; `None` if only the list of the files tells, and isn't to be read.
 #[boundary]
 pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str, is_listed: bool) -> Result<Option<u64>> {
-    block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?, is_listed))
+    block_on(plan::size_bytes(&snapshot.0, Files::parse(files)?, is_listed))
 }
 
 /// URIs of a version's files, as Spark's file systems know them.
 #[boundary]
 pub(crate) fn spark_file_uris(snapshot: &Snapshot, files: &str) -> Result<Vec<String>> {
-    block_on(plan::uris(&snapshot.inner, Files::parse(files)?))
+    block_on(plan::uris(&snapshot.0, Files::parse(files)?))
 }
 
 /// URI of the table's root, as Spark's file systems know it.
 #[boundary]
 pub(crate) fn spark_uri(snapshot: &Snapshot) -> Result<String> {
-    plan::spark_uri(snapshot.inner.store().location())
+    plan::spark_uri(snapshot.0.store().location())
 }
 
 /// The schema of Spark's relation of the table's files: the table's fields in their order, under
 /// the names or with the field ids by which files have them.
 #[boundary]
 pub(crate) fn spark_schema(snapshot: &Snapshot) -> TableSchema {
-    relation_schema(snapshot.inner.state()).into()
+    relation_schema(snapshot.0.state()).into()
 }

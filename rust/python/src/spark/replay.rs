@@ -26,13 +26,13 @@ impl Replay {
     #[staticmethod]
     #[pyo3(signature = (snapshot, filters = None))]
     fn bytes(snapshot: &Snapshot, filters: Option<(Vec<String>, String)>) -> Result<u64> {
-        block_on(replay_bytes(&snapshot.inner, filters))
+        block_on(replay_bytes(&snapshot.0, filters))
     }
 
     /// Of a version, in parts of about `target_bytes`.
     #[staticmethod]
     fn of(snapshot: &Snapshot, target_bytes: u64) -> Result<Self> {
-        block_on(CoreReplay::of(&snapshot.inner, target_bytes)).map(Replay)
+        block_on(CoreReplay::of(&snapshot.0, target_bytes)).map(Replay)
     }
 
     /// The same of a table that isn't open: what its commits say of files is read past, not held.

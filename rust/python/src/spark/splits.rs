@@ -31,8 +31,8 @@ impl SplitScan {
     fn of(snapshot: &Snapshot, predicate: Option<&Predicate>, changes: bool) -> Result<Self> {
         let predicate = expr(predicate).cloned();
         let scan = match changes {
-            true => CoreScan::of_changes(&snapshot.inner, predicate)?,
-            false => CoreScan::of_rows(&snapshot.inner, predicate),
+            true => CoreScan::of_changes(&snapshot.0, predicate)?,
+            false => CoreScan::of_rows(&snapshot.0, predicate),
         };
         Ok(SplitScan(scan))
     }
@@ -47,7 +47,7 @@ impl SplitScan {
 /// The files that can match a predicate, in splits of about `target_bytes` of files each.
 #[boundary]
 pub(crate) fn scan_splits(snapshot: &Snapshot, predicate: Option<&Predicate>, target_bytes: u64) -> Result<Vec<Split>> {
-    block_on(splits::splits(&snapshot.inner, expr(predicate), target_bytes)).map(splits_of)
+    block_on(splits::splits(&snapshot.0, expr(predicate), target_bytes)).map(splits_of)
 }
 
 /// The files with the rows that the versions from `first` up to the snapshot's changed, likewise.
@@ -58,6 +58,6 @@ pub(crate) fn change_splits(
     predicate: Option<&Predicate>,
     target_bytes: u64,
 ) -> Result<Vec<Split>> {
-    let splits = splits::change_splits(&snapshot.inner, first, expr(predicate), target_bytes);
+    let splits = splits::change_splits(&snapshot.0, first, expr(predicate), target_bytes);
     block_on(splits).map(splits_of)
 }
