@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,12 @@ from deltaplane.report.describe import shown_properties
 from deltaplane.statements.common.columns import property_key
 from deltaplane.statements.common.partition import PartitionSpec, read_partition
 from deltaplane.statements.common.statement import Session, Statement, listed, rows, runs_tasks
+from deltaplane.statements.common.types import LENGTHS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["STATEMENTS"]
 
@@ -75,7 +79,19 @@ class Partitions:
                 else column.is_null()
             )
             partitions = partitions.filter(matches)
-        return partitions
+        return partitions if session.spark is None else _padded(partitions, table)
+
+
+def _padded(partitions: pa.Table, table: DeltaTable) -> pa.Table:
+    """The same with the blanks at the end of CHAR columns, which Spark's scans add."""
+    import pyarrow.compute as pc
+
+    for field in table.schema().fields:
+        length = re.fullmatch(r"char\((\d+)\)", field.metadata.get(LENGTHS, ""))
+        if length is not None and (place := partitions.schema.get_field_index(field.name)) >= 0:
+            values = pc.utf8_rpad(partitions.column(place), int(length[1]))
+            partitions = partitions.set_column(place, field.name, values)
+    return partitions
 
 
 def _partitions(cursor: Grammar) -> Partitions:

@@ -393,9 +393,11 @@ def test_values_that_the_embedded_engine_leaves_are_sparks(enabled: SparkSession
 
 def test_partitions_that_are_shown_have_the_types_of_their_columns(spark: SparkSession, path: str) -> None:
     dp.enable(spark)
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, p TIMESTAMP_NTZ, q TIMESTAMP) USING delta PARTITIONED BY (p, q)")
-    values = "(1, timestamp_ntz'0001-01-01 00:00:00', timestamp'2024-02-29 12:30:00'), (2, null, null)"
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, p TIMESTAMP_NTZ, q CHAR(3)) USING delta PARTITIONED BY (p, q)")
+    values = "(1, timestamp_ntz'0001-01-01 00:00:00', 'a'), (2, null, null)"
     spark.sql(f"INSERT INTO delta.`{path}` VALUES {values}")
     shown = spark.sql(f"SHOW PARTITIONS delta.`{path}`")
-    assert [field.dataType.simpleString() for field in shown.schema.fields] == ["timestamp_ntz", "timestamp"]
-    assert {row.p for row in shown.collect()} == {datetime(1, 1, 1), None}
+    assert [field.dataType.simpleString() for field in shown.schema.fields] == ["timestamp_ntz", "string"]
+    assert {(row.p, row.q) for row in shown.collect()} == {(datetime(1, 1, 1), "a  "), (None, None)}
+    fixed = spark.sql(f"SHOW PARTITIONS delta.`{path}` PARTITION (q = 'a')")
+    assert [row.q for row in fixed.collect()] == ["a  "]

@@ -68,7 +68,7 @@ _PROPERTIES = (
     Known(
         "UNSUPPORTED_TABLE_CHANGE",
         InvalidArgumentError,
-        r"(?P<message>`[^`]*` isn't a (?:legal value of the table property `delta\.(?!columnMapping)|value of `delta\.min\w+Version`).*"
+        r"(?P<message>`[^`]*` isn't a (?:legal value of the table property `delta\.(?!columnMapping)|value of `delta\.min\w+Version`|format of the table property).*"
         r"|there is no protocol \(.*)",
         _ALTERS,
         spark=PySparkException,
