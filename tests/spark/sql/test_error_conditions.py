@@ -425,5 +425,8 @@ def test_builders_of_merges_and_writes_name_what_spark_names(spark: SparkSession
     raised(lambda: writer.bucketBy(4, "id").save(table), refused, analysis, "_LEGACY_ERROR_TEMP_1312", "")
     overwrite = writer_of(spark).mode("overwrite").option("replaceWhere", "id")
     raised(lambda: overwrite.save(table), refused, analysis, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09")
+    interval = spark.sql("SELECT 1 AS id, INTERVAL '1' DAY AS v").write.format("delta").mode("append")
+    unsupported = ours.UnsupportedFeatureError, analysis, "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", "0A000"
+    raised(lambda: interval.save(table), *unsupported)
     twice = spark.sql("SELECT 3 AS id, 4 AS id").write.format("delta")
     raised(lambda: twice.saveAsTable("twice_named"), refused, analysis, "COLUMN_ALREADY_EXISTS", "42711")

@@ -90,6 +90,12 @@ _PROPERTIES = (
         r"the table feature icebergCompatV(?P<version>\d), which needs column mapping",
         spark=UnsupportedOperationException,
     ),
+    Known(
+        "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_SHOULD_BE_DISABLED",
+        UnsupportedFeatureError,
+        r"the table feature icebergCompatV(?P<version>\d), which has no deletion vectors: set the table property",
+        spark=UnsupportedOperationException,
+    ),
 )
 
 _FEATURES = (

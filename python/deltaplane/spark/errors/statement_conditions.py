@@ -56,6 +56,12 @@ _DEFINITIONS = (
         rf"{_CREATES}.*\bcluster\s+by\b",
     ),
     Known(
+        "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE",
+        UnsupportedFeatureError,
+        r"the schema has a column of the type `(?P<columnType>interval[^`]*)`, which no Delta table has",
+        r"^Writer\.save$",
+    ),
+    Known(
         "_LEGACY_ERROR_TEMP_3058",
         InvalidArgumentError,
         r"the partition column `(?P<columnName>[^`]*)` is given twice",

@@ -122,11 +122,9 @@ pub fn reposition(schema: &StructType, path: &[String], position: &Position) -> 
     siblings(schema, path, |fields, index| {
         let mut rest = fields.to_vec();
         let moved = rest.remove(index);
+        // As in delta-spark, a column that comes after itself stays where it is.
         if matches!(position, Position::After(name) if name.eq_ignore_ascii_case(&moved.name)) {
-            return Err(Error::invalid_argument(format!(
-                "column `{}` can't be moved behind itself",
-                moved.name
-            )));
+            return Ok(fields.to_vec());
         }
         place(rest, moved, Some(position), parent)
     })
@@ -275,10 +273,6 @@ mod tests {
             (remove(&table(), &path("s.zz")), "s.zz"),
             (remove(&table(), &path("s.x")), "only column"),
             (reposition(&table(), &path("id"), &Position::After("q".into())), "`q`"),
-            (
-                reposition(&table(), &path("id"), &Position::After("Id".into())),
-                "itself",
-            ),
         ] {
             let e = e.unwrap_err();
             assert!(e.message().contains(word), "{e}");
@@ -297,6 +291,8 @@ mod tests {
         assert!(relaxed.field("id").unwrap().nullable);
         let moved = reposition(&table(), &path("l"), &Position::First).unwrap();
         assert!(moved.to_string().starts_with("struct<l:"), "{moved}");
+        let stays = reposition(&table(), &path("s"), &Position::After("S".into())).unwrap();
+        assert_eq!(stays, table());
         let gone = remove(&table(), &path("s")).unwrap();
         assert_eq!(gone.fields().len(), 2);
         assert_eq!(find(&table(), &path("l.element.y")).unwrap().name, "y");
