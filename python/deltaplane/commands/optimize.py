@@ -92,17 +92,19 @@ def optimize(
     if what.dry_run or job.was_done or plan.groups == 0:
         return done.metrics()
     _run(job, (mover or _here(what.tasks or os.cpu_count() or 1))(job, memory), what, done)
-    _extend_indexes(target.snapshot.update, extend)
+    _extend_indexes(target.snapshot, extend)
     return done.metrics()
 
 
-def _extend_indexes(newest: Callable[[], _native.Snapshot], extend: Extender | None) -> None:
-    """Covers the new files by the table's indexes of keys. Failures are logged: look-ups read files
-    that no index covers."""
+def _extend_indexes(known: _native.Snapshot, extend: Extender | None) -> None:
+    """Covers the files of commits after a version by the table's indexes of keys. Failures are
+    logged: look-ups read files that no index covers."""
+    # Without a request: the commit is durable, and a store that fails may not delay its return.
+    if not has_indexes(known):
+        return
     try:
-        snapshot = newest()
-        if has_indexes(snapshot):
-            (extend or build_indexes)(snapshot)
+        with bounded_after_commit():
+            (extend or build_indexes)(known.update())
     except Exception as e:  # noqa: BLE001 - Spark's errors too: the files are committed
         _log.warning("the key indexes couldn't be extended: %s", e)
 
@@ -141,7 +143,7 @@ def after_commit(
             if joins:
                 (join or _join_here)(snapshot, Layout(auto_min_files=_SMALL_FILES))
             if indexes:
-                _extend_indexes(snapshot.update, extend)
+                _extend_indexes(snapshot, extend)
     except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
         _log.warning("small files couldn't be put together after the commit, or indexes not be extended: %s", e)
 
