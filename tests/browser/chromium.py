@@ -84,7 +84,10 @@ class Chromium:
 
     def _next(self, until: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._back], [], [], max(0.0, until - time.monotonic()))
+            # `select.select` takes no descriptors from 1,024 on.
+            polled = select.poll()
+            polled.register(self._back, select.POLLIN)
+            ready = polled.poll(1000 * max(0.0, until - time.monotonic()))
             more = os.read(self._back, 1 << 20) if ready else b""
             if not more:
                 raise AssertionError("the browser ended" if ready else "the browser doesn't answer")

@@ -133,9 +133,11 @@ def test_columns_move_are_described_and_relaxed(tmp_path: Path) -> None:
     assert fields["a"].nullable
     assert fields["b"].metadata == {"unit": "kg"}
     assert [(f.name, f.nullable) for f in fields["c"].type.fields] == [("q", True), ("p", True)]  # type: ignore[union-attr]
+    # As in delta-spark, a column that comes after itself stays where it is.
+    table.alter.reorder("a", after="a")
+    assert [f.name for f in table.schema().fields] == ["c", "a", "b"]
     for call in (
         lambda: table.alter.reorder("a"),
-        lambda: table.alter.reorder("a", after="a"),
         lambda: table.alter.drop_column_not_null("c.zz"),
         lambda: table.alter.set_column_metadata("a", {"delta.identity.start": "1"}),
         lambda: table.alter.set_column_metadata("a", {}),
