@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError, UnsupportedFeatureError
@@ -85,9 +86,11 @@ class AddIndex:
     def __call__(self, alter: TableAlterer) -> AlterPlan:
         build = None
         if self.spark is not None:
-            from deltaplane.spark.dml.indexes import indexes_by_tasks
+            from deltaplane.spark.dml.indexes import build_by_tasks
+            from deltaplane.spark.jvm.location import absolute_location
 
-            build = indexes_by_tasks(self.spark, alter._table)
+            place = absolute_location(alter._table.location), alter._table.storage_options
+            build = partial(build_by_tasks, self.spark, place)
         indexes = KeyIndexes(alter._table, build)
         plan = indexes.add(self.columns)
         indexes.build()

@@ -15,6 +15,7 @@ from deltaplane import DeltaTable, exceptions, write_deltalake
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable as SparkTable
 from deltaplane.spark.dml import indexes
+from spark_jobs import counted_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,20 +26,10 @@ SETTING = "spark.deltaplane.distributedIndexFiles"
 
 
 @pytest.fixture
-def jobs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def jobs(spark: SparkSession) -> Iterator[list[int]]:
     """The number of segments of each job that builds indexes; two files are enough for a job."""
-    spark.conf.set(SETTING, "2")
-    built: list[int] = []
-    run = indexes.run_tasks
-
-    def counted(frame: Any, task: Any, *rest: Any) -> Any:
-        done = run(frame, task, *rest)
-        built.append(len(done[0]))
-        return done
-
-    monkeypatch.setattr(indexes, "run_tasks", counted)
-    yield built
-    spark.conf.unset(SETTING)
+    with counted_jobs(spark, indexes, SETTING) as built:
+        yield built
 
 
 def made(root: Path, files: int, **configuration: str) -> None:

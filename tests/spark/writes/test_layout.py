@@ -17,6 +17,7 @@ from deltaplane import DeltaTable, convert_to_deltalake, exceptions, write_delta
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable as SparkTable
 from deltaplane.spark.dml import optimize as _layout
+from spark_jobs import counted_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,19 +171,8 @@ def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
 @pytest.fixture
 def copied_by_tasks(spark: SparkSession) -> Iterator[list[int]]:
     """Counts the lists of files that tasks copy for clones."""
-    spark.conf.set("spark.deltaplane.distributedCopyFiles", "2")
-    lists: list[int] = []
-    run = _layout.run_tasks
-
-    def counted(frame: Any, task: Any, *rest: Any) -> Any:
-        done = run(frame, task, *rest)
-        lists.append(len(done[0]))
-        return done
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_layout, "run_tasks", counted)
+    with counted_jobs(spark, _layout, "spark.deltaplane.distributedCopyFiles") as lists:
         yield lists
-    spark.conf.unset("spark.deltaplane.distributedCopyFiles")
 
 
 def test_tasks_copy_the_files_of_a_deep_clone(spark: SparkSession, path: str, copied_by_tasks: list[int]) -> None:

@@ -4,6 +4,7 @@ and extending indexes of keys."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltaplane.commands.optimize import Layout, after_commit
@@ -33,10 +34,7 @@ def after_commit_by_tasks(
     def join(snapshot: _native.Snapshot, what: Layout) -> None:
         optimize_by_tasks(SparkTarget(location, snapshot, spark, options), what, Settings())
 
-    def extend(snapshot: _native.Snapshot) -> None:
-        build_by_tasks(spark, (location, options), snapshot)
-
-    after_commit(newest, join, extend)
+    after_commit(newest, join, partial(build_by_tasks, spark, (location, options)))
 
 
 def rewriting_by_tasks(

@@ -4,7 +4,7 @@ the core plans and publishes, as without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
@@ -14,16 +14,15 @@ from deltaplane.spark.execution.clones import with_sources
 from deltaplane.spark.execution.jobs import run_tasks, setting, spread
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
-from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.location import split_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from deltaplane.io import records
-    from deltaplane.write.api import OpenTable
 
-__all__ = ["build_by_tasks", "indexes_by_tasks"]
+__all__ = ["build_by_tasks"]
 
 # The setting for the number of files from which tasks read their keys, and its default.
 _DISTRIBUTED_KEYS, _MANY = "spark.deltaplane.distributedIndexFiles", 32
@@ -60,11 +59,3 @@ def build_by_tasks(
     outcomes, refusals = run_tasks(spread(spark, parts), task, (place, options))
     raise_refusal(refusals, location)
     return build.publish([_native.KeySegment(outcome) for outcome in outcomes])
-
-
-def indexes_by_tasks(
-    spark: SparkSession, table: OpenTable
-) -> Callable[[_native.Snapshot, bool], list[records.KeyIndex]]:
-    """What builds the indexes of an open table for `KeyIndexes`."""
-    place = absolute_location(table.location), table.storage_options
-    return lambda snapshot, rebuild: build_by_tasks(spark, place, snapshot, rebuild)

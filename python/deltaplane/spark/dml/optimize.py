@@ -9,6 +9,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
@@ -91,9 +92,7 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
         raise_refusal(refusals, location)
         yield from done
 
-    def extend(snapshot: _native.Snapshot) -> None:
-        build_by_tasks(spark, (target.location, target.options), snapshot)
-
+    extend = partial(build_by_tasks, spark, (target.location, target.options))
     return optimize(target, what, settings, moved, extend)
 
 

@@ -81,9 +81,12 @@ impl IndexBuild {
 
     async fn planned(snapshot: &Snapshot, again: bool, tasks: usize) -> Result<Self> {
         let indexes = table_indexes(snapshot.state());
-        let live = match indexes.is_empty() {
-            true => Vec::new(),
-            false => live_files(snapshot).await?,
+        let (live, manifest) = match indexes.is_empty() {
+            true => Default::default(),
+            false => {
+                let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
+                (live_files(snapshot).await?, manifest)
+            }
         };
         let mut build = IndexBuild {
             snapshot: snapshot.clone(),
@@ -92,15 +95,14 @@ impl IndexBuild {
             tasks: Vec::new(),
         };
         for index in indexes {
-            build.plan(index, again, tasks).await?;
+            build.plan(index, &manifest, again, tasks).await?;
         }
         Ok(build)
     }
 
-    async fn plan(&mut self, index: TableIndex, again: bool, tasks: usize) -> Result<()> {
+    async fn plan(&mut self, index: TableIndex, manifest: &Manifest, again: bool, tasks: usize) -> Result<()> {
         let (snapshot, live) = (&self.snapshot, &self.live);
-        let (_, manifest) = newest(snapshot.store(), &snapshot.state().metadata().id).await?;
-        let segments = opened(snapshot, &index, &manifest).await;
+        let segments = opened(snapshot, &index, manifest).await;
         let covered: usize = segments.iter().map(|(_, s)| s.covered().len()).sum();
         let live_covered = live.iter().filter(|f| is_covered(f, &segments)).count();
         let again = again || covered.saturating_sub(live_covered) > live.len();
@@ -128,7 +130,7 @@ impl IndexBuild {
         self.changes.push(IndexChange {
             loses: retained.len() < of_index,
             index,
-            known: manifest.segments.into_iter().map(|s| s.path).collect(),
+            known: manifest.segments.iter().map(|s| s.path.clone()).collect(),
             retained,
             merged: merged.and_then(|m| m.segment),
         });
