@@ -255,11 +255,11 @@ check-python: develop
 # No Python is needed for these: they run over a simulated store, and write docs/reliability/*.json.
 .PHONY: sim
 sim: ## 100,000 seeded schedules of writers, readers and faults (SIM_ARGS="--seed N" shows one again, step by step)
-	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim $(SIM_ARGS)
+	CARGO_PROFILE_DEV_OPT_LEVEL=2 cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim $(SIM_ARGS)
 
 .PHONY: sim-tables
 sim-tables: ## the same of transactions over two tables of a catalog whose server crashes
-	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim-tables $(SIM_ARGS)
+	CARGO_PROFILE_DEV_OPT_LEVEL=2 cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim-tables $(SIM_ARGS)
 
 # A model checker of others, in a workspace and a target directory of its own.
 STATERIGHT = cargo run --quiet --locked --manifest-path rust/testing/stateright/Cargo.toml --target-dir target/stateright --

@@ -134,3 +134,9 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
         return
     with serving(database, tmp_path / "server.log", "--anonymous") as (url, _):
         yield Lake(Catalog(url), database)
+
+
+@pytest.fixture
+def other(lake: Lake, database: str, tmp_path: Path) -> Lake:
+    """The same catalog by another way, as another process has it: what it commits isn't known."""
+    return Lake(Catalog(f"sqlite:///{tmp_path}/../{tmp_path.name}/lake.db"), database)

@@ -123,7 +123,8 @@ class Insert:
             how["schema_mode"] = "merge"
         # New columns may be null at every depth, whatever the query's rows are.
         how |= {"replace_where": replaced, "options": table.storage_options, "all_nullable": True}
-        how |= _as_arguments(commit)
+        # As in delta-spark, what replaces nothing by nothing makes no version.
+        how |= {"empty_commit": self.mode == "append", **_as_arguments(commit)}
         with (
             self._frame(session.spark, session, table, fields, fixed) as (frame, read),
             self.cursor.located(self._place),
@@ -177,10 +178,13 @@ class Insert:
         fixed = [] if self.partition is None else self.partition.fixed(table)
         fixed_names = {fixed_value.field.name for fixed_value in fixed}
         fields = [field_named(table, name) for name in self.columns]
+        self._check_case(session, fields)
         if twice := [f.name for f in fields if f.name in fixed_names]:
             self.cursor.wrong(
                 f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
             )
+        if self.columns:
+            self._check_partitions(session, table, [*self.columns, *fixed_names])
         fields = fields or [f for f in table.schema().fields if f.name not in fixed_names]
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
@@ -189,6 +193,30 @@ class Insert:
         if fixed and self.overwrites:
             replaced = " AND ".join(fixed_value.condition for fixed_value in fixed)
         return table, fields, fixed, replaced
+
+    def _check_partitions(self, session: Session, table: DeltaTable, names: Sequence[str]) -> None:
+        """Refuses rows without a partition column where they replace the partitions that they
+        belong to."""
+        if not self._is_dynamic(session):
+            return
+        own = {name.lower() for name in names}
+        computed = {f.name for f in table.schema().fields if "delta.generationExpression" in f.metadata}
+        for name in table.metadata().partition_columns:
+            if name.lower() not in own and name not in computed:
+                raise SchemaMismatchError(
+                    f"the data lacks the partition column `{name}`, so that no row tells which partition it replaces: give it "
+                    "a value, as null where that is meant"
+                )
+
+    def _check_case(self, session: Session, fields: Sequence[Field]) -> None:
+        """Refuses columns in another case than the table's where Spark's session tells them apart."""
+        if session.spark is None or session.spark.conf.get("spark.sql.caseSensitive", "false") != "true":
+            return
+        for name, field in zip(self.columns, fields, strict=True):
+            if name != field.name:
+                raise InvalidArgumentError(
+                    f"the table has no column `{name}` in this case, as spark.sql.caseSensitive asks (there are {field.name})"
+                )
 
     def _made_here(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
@@ -263,10 +291,8 @@ class Insert:
     def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
         if not self.by_name:
             return fields
-        selected = [field_named(table, name) for name in names]
-        if len({field.name for field in selected}) < len(selected):
-            raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
-        return selected
+        _check_once(names)
+        return [field_named(table, name) for name in names]
 
     def _stored(self, frame: DataFrame, table: DeltaTable, fields: list[Field], *, evolves: bool) -> DataFrame:
         """The rows in the table's types. As in delta-spark, only rows without a list of columns add
@@ -306,6 +332,7 @@ class Insert:
         from deltaplane.spark.execution.store_cast import widens_columns
         from deltaplane.spark.jvm.schema import delta_schema_json
 
+        _check_once(frame.columns)
         own = {field.name.lower(): field for field in table.schema().fields}
         widens = widens_columns(table.metadata().configuration)
         columns = list[Field]()
@@ -353,9 +380,17 @@ class Insert:
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
                 self._check_fixed(frame.columns, fixed)
+                if self.by_name:
+                    fixed_names = [fixed_value.field.name for fixed_value in fixed]
+                    self._check_partitions(session, table, [*frame.columns, *fixed_names])
                 stored = self._stored(frame, table, fields, evolves=self._evolves(session))
             more = {fixed_value.field.name: fixed_value.on_spark() for fixed_value in fixed}
             yield stored.withColumns(more) if more else stored, read
+
+
+def _check_once(names: Sequence[str]) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
 
 
 def _listed_text(rows: Sequence[Sequence[str]]) -> str:

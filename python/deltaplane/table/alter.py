@@ -187,11 +187,12 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
         """Replaces the whole list of columns: order, comments and new columns; no file is
-        rewritten.
+        rewritten. Of a table with column mapping, columns that are missing are dropped.
 
         Raises:
-            InvalidArgumentError: an existing column is missing, changes its type or becomes NOT
-                NULL; or a new column is refused as in `add_columns`.
+            InvalidArgumentError: an existing column is missing of a table without column mapping,
+                changes its type or becomes NOT NULL; or a new column is refused as in
+                `add_columns`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, Field, write_deltalake

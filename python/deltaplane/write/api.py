@@ -318,7 +318,7 @@ def _written_ahead(
     try:
         adds = write_rows(location, options, spec, reader)
     except DeltaError:
-        if job.confirm(True):
+        if _is_for_newest(job):
             raise
         return None
     try:
@@ -333,18 +333,24 @@ def _written_ahead(
     try:
         return commit_files(location, options, job, adds)
     except TableNotFoundError:
-        # A catalog tells by its answer to the commit that the name has another table by now: the
-        # files are in the folder of the one before.
+        # A catalog tells by its answer to the commit that the name has another table by now, or
+        # none: the files are in the folder of the one before.
         with contextlib.suppress(DeltaError):
             _native.discard_files(job.location, options, adds)
-        if job.confirm(True):
-            raise
         return None
     except NOT_COMMITTED:
         # Likewise that the table was changed before.
-        if job.confirm(True):
+        if _is_for_newest(job):
             raise
         return None
+
+
+def _is_for_newest(job: _native.WriteJob) -> bool:
+    """Whether the job was planned for the newest version of the table that the location has."""
+    try:
+        return job.confirm(True)
+    except TableNotFoundError:
+        return False
 
 
 def _begun(

@@ -19,7 +19,7 @@ use crate::errors::kind_of;
 use crate::incoming::Rows;
 use crate::progress::{Function, run_with_progress};
 use crate::record::Record;
-use crate::session_options::store_to_create;
+use crate::session_options::create_by;
 use crate::snapshot::{Options, Snapshot, store};
 use crate::table_schema::TableSchema;
 
@@ -116,25 +116,27 @@ pub(crate) fn clone_table(
     snapshot: &Snapshot,
     target: &str,
     options: Options,
-    mut request: Record<CloneRequest>,
+    request: Record<CloneRequest>,
     progress: Function,
     copies: Function,
     parquet: Option<ParquetSource>,
 ) -> PyResult<Record<Cloned>> {
     run_with_progress(progress, |tell| {
-        let (target, required) = store_to_create(target, options)?;
-        request.0.properties.extend(required);
-        let files = parquet.map(|(location, options, name)| store(&location, options).map(|store| (store, name)));
-        let files = files.transpose()?;
-        let source = CloneSource {
-            snapshot: &snapshot.0,
-            parquet: files.as_ref().map(|(store, name)| ParquetFiles {
-                store,
-                name: name.clone(),
-            }),
-        };
+        let files = |(at, options, name): ParquetSource| store(&at, options).map(|store| ParquetFiles { store, name });
+        let (snapshot, parquet) = (&snapshot.0, parquet.map(files).transpose()?);
+        let source = CloneSource { snapshot, parquet };
         let copies = copies.map(copying);
-        block_on(deltaplane_log::clone_table(&source, &target, &request.0, tell, copies)).map(Record)
+        create_by(target, options, |target, required| {
+            let request = request.0.requiring(required);
+            block_on(deltaplane_log::clone_table(
+                &source,
+                target,
+                &request,
+                tell,
+                copies.clone(),
+            ))
+            .map(Record)
+        })
     })
 }
 

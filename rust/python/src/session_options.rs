@@ -1,9 +1,9 @@
 //! Options that the process has for all stores, such as those of a Spark session or the shared
 //! files of AWS: asks `deltaplane.io.session_options` for each store that is opened by a URL.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use deltaplane_catalog::named;
+use deltaplane_catalog::named::{self, Required};
 use deltaplane_error::{Error, Result};
 use deltaplane_store::{Session, Store};
 use pyo3::call::PyCallArgs;
@@ -13,7 +13,7 @@ use crate::errors::call_module;
 use crate::log_store::python_is_called;
 
 #[derive(Clone)]
-struct PythonSession;
+pub(crate) struct PythonSession;
 
 /// The options of a location's store.
 pub(crate) type Options = Option<HashMap<String, String>>;
@@ -23,9 +23,9 @@ pub(crate) fn store(location: &str, options: Options) -> Result<Store> {
     named::store(location, options.unwrap_or_default(), &PythonSession)
 }
 
-/// The store of a table that may be created, and the properties that a new one must have.
-pub(crate) fn store_to_create(location: &str, options: Options) -> Result<(Store, BTreeMap<String, String>)> {
-    named::store_to_create(location, options.unwrap_or_default(), &PythonSession)
+/// Runs work on a table that may be created, with the properties that a new one must have.
+pub(crate) fn create_by<T>(at: &str, options: Options, work: impl Fn(&Store, Required) -> Result<T>) -> Result<T> {
+    named::with_store_to_create(at, options.unwrap_or_default(), &PythonSession, work)
 }
 
 /// Runs work that opens a table.

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use crate::arrow_bridge::ArrowStream;
 use crate::incoming::{Columns, Rows};
 use crate::record::Record;
-use crate::session_options::{Options, store, store_to_create, with_store};
+use crate::session_options::{Options, PythonSession, create_by, store};
 use crate::table_schema::TableSchema;
 use crate::values::added_files::AddedFiles;
 
@@ -32,11 +32,8 @@ impl NewestVersion {
     #[staticmethod]
     #[pyo3(signature = (location, options))]
     fn ask(location: &str, options: Options) -> Result<Option<Self>> {
-        let own = match store(location, options) {
-            // The write itself says what is wrong, or creates the table.
-            Err(_) => None,
-            Ok(store) => own_commits::of(&store),
-        };
+        // Of a store that can't be opened, the write itself says what is wrong, or creates the table.
+        let own = store(location, options).ok().and_then(|store| own_commits::of(&store));
         Ok(block_on(async { own.as_ref().and_then(Newest::ask) }).map(NewestVersion))
     }
 }
@@ -53,19 +50,20 @@ impl WriteJob {
         location: &str,
         options: Options,
         schema: Columns,
-        mut request: Record<WriteRequest>,
+        request: Record<WriteRequest>,
         ahead: bool,
         newest: Option<&NewestVersion>,
     ) -> Result<Self> {
-        let (store, required) = store_to_create(location, options)?;
-        request.0.configuration.extend(required);
-        let (own, schema) = (own_commits::of(&store), from_arrow_schema(&schema.0)?);
-        let job = match (newest, ahead) {
-            (Some(newest), _) => block_on(Job::begin_on(&store, own.as_ref(), &newest.0, schema, request.0)),
-            (None, true) => block_on(Job::begin_ahead(&store, own.as_ref(), schema, request.0)),
-            (None, false) => block_on(Job::begin(&store, own.as_ref(), schema, request.0)),
-        };
-        job.map(WriteJob)
+        create_by(location, options, |store, required| {
+            let (schema, request) = (from_arrow_schema(&schema.0)?, request.0.requiring(required));
+            let own = own_commits::of(store);
+            let job = match (newest, ahead) {
+                (Some(newest), _) => block_on(Job::begin_on(store, own.as_ref(), &newest.0, schema, request)),
+                (None, true) => block_on(Job::begin_ahead(store, own.as_ref(), schema, request)),
+                (None, false) => block_on(Job::begin(store, own.as_ref(), schema, request)),
+            };
+            job.map(WriteJob)
+        })
     }
 
     /// Whether files of a job that was begun ahead fit the newest version.
@@ -176,18 +174,19 @@ pub(crate) fn create_table(
     location: &str,
     options: Options,
     schema: Columns,
-    mut request: Record<WriteRequest>,
+    request: Record<WriteRequest>,
 ) -> Result<u64> {
-    let ((store, required), schema) = (store_to_create(location, options)?, from_arrow_schema(&schema.0)?);
-    request.0.configuration.extend(required);
-    block_on(deltaplane_log::create_table(&store, schema, request.0)).map(|snapshot| snapshot.version())
+    create_by(location, options, |store, required| {
+        let (schema, request) = (from_arrow_schema(&schema.0)?, request.0.requiring(required));
+        block_on(deltaplane_log::create_table(store, schema, request)).map(|snapshot| snapshot.version())
+    })
 }
 
 /// Whether a table is here.
 #[boundary]
 #[pyo3(signature = (location, options = None))]
 pub(crate) fn is_table(location: &str, options: Options) -> Result<bool> {
-    with_store(location, options, |store| block_on(deltaplane_log::is_table(store)))
+    deltaplane_catalog::named::is_table(location, options.unwrap_or_default(), &PythonSession)
 }
 
 /// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand

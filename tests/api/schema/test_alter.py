@@ -198,13 +198,12 @@ def test_properties_are_stored_under_their_canonical_keys(table: DeltaTable) -> 
         ({"delta.constraints.c": "id > 0"}, "add_constraint"),
         ({"delta.dataSkippingStatsColumns": "id,nope"}, "nope"),
         ({"delta.feature.appendOnly": "on"}, "supported"),
-        ({"delta.minReaderVersion": "2", "delta.minWriterVersion": "4"}, "P092"),
         ({"delta.appendOnly": "true", "DELTA.APPENDONLY": "false"}, "twice"),
         ({}, "no property"),
     ],
 )
 def test_properties_that_cannot_be_set(table: DeltaTable, properties: dict[str, str], says: str) -> None:
-    # P190, P092, P096
+    # P190, P096
     with pytest.raises(InvalidArgumentError, match=says):
         table.alter.set_table_properties(properties)
     assert DeltaTable(table.location).version() == 0
@@ -363,6 +362,42 @@ def test_constraints_that_are_not_there(table: DeltaTable) -> None:
     assert not table.alter.drop_constraint("c", raise_if_not_exists=False).changed
     with pytest.raises(InvalidArgumentError, match="one constraint"):
         table.alter.add_constraint({"a": "id > 0", "b": "id > 1"})
+
+
+def test_constraints_that_deltalake_named_in_another_case(tmp_path: Path) -> None:
+    # P103; deltalake stores names as they are given.
+    deltalake.write_deltalake(tmp_path, pa.table({"id": [1, 2]}))
+    deltalake.DeltaTable(tmp_path).alter.add_constraint({"Positive": "id > 0"})
+    deltalake.DeltaTable(tmp_path).alter.add_constraint({"Small": "id < 9"})
+    table = DeltaTable(tmp_path)
+    assert sorted(table.metadata().configuration) == ["delta.constraints.Positive", "delta.constraints.Small"]
+    with pytest.raises(InvalidArgumentError, match=r"`positive` already \(`id > 0`\)"):
+        table.alter.add_constraint({"positive": "id > -1"})
+    with pytest.raises(ConstraintViolationError, match="Small"):
+        write_deltalake(tmp_path, pa.table({"id": [10]}), mode="append")
+    table.alter.drop_constraint("POSITIVE")
+    table.alter.unset_table_properties(["delta.constraints.small"])
+    assert table.metadata().configuration == {}
+    write_deltalake(tmp_path, pa.table({"id": [-10]}), mode="append")
+
+
+def test_columns_that_are_left_out_are_dropped_with_column_mapping(tmp_path: Path) -> None:
+    # P104
+    columns = pa.table({"id": [1], "p": ["a"], "s": [{"x": 1, "y": 2}], "c": [3], "v": ["old"]})
+    properties = {"delta.columnMapping.mode": "name", "delta.dataSkippingStatsColumns": "id,v"}
+    write_deltalake(tmp_path, columns, partition_by=["p"], configuration=properties)
+    table = DeltaTable(tmp_path)
+    table.alter.add_constraint({"about_c": "c > 0"})
+    struct = StructType([Field("y", "long")])
+    kept = [Field("s", struct), Field("p", "string"), Field("c", "long"), Field("new", "date")]
+    for lacking, reason in (("p", "partitioned by"), ("c", "about_c")):
+        with pytest.raises(InvalidArgumentError, match=reason):
+            table.alter.replace_columns([field for field in kept if field.name != lacking])
+    table.alter.replace_columns(kept)
+    assert table.to_pyarrow_table().to_pylist() == [{"s": {"y": 2}, "p": "a", "c": 3, "new": None}]
+    assert "delta.dataSkippingStatsColumns" not in table.metadata().configuration
+    table.alter.add_columns(Field("v", "string"))
+    assert table.to_pyarrow_table(columns=["v"]).to_pylist() == [{"v": None}], "the dropped column's values stay away"
 
 
 def test_a_column_type_brings_its_feature(table: DeltaTable) -> None:

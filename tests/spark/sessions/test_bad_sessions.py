@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +64,22 @@ def test_no_callback_server(spark: SparkSession, path: str, monkeypatch: pytest.
     else:
         with pytest.raises(exceptions.UnsupportedFeatureError, match="no data sources in Python"):
             dp.read(spark, path)
+
+
+def test_too_many_open_files_for_the_callback_server(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dp.write(spark.range(3), path)
+    monkeypatch.setattr(spark.sparkContext._gateway, "_callback_server", None)
+    monkeypatch.setattr(_internals.Jvm, "_known", {})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        while files.enter_context(open(os.devnull)).fileno() < 1024:
+            pass
+        with pytest.raises(exceptions.UnsupportedFeatureError, match=r"can't call this process back.*below 1024"):
+            dp.create_or_replace_temp_view(spark, "unheard", path)
 
 
 def test_workers_with_another_python(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:

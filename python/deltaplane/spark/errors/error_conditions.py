@@ -448,6 +448,11 @@ _KNOWN = (
     Known(
         "DELTA_OPERATION_NOT_ALLOWED", UnsupportedFeatureError, r"(?P<operation>SHOW CREATE TABLE) isn't a statement"
     ),
+    Known(
+        "DELTA_OPERATION_NOT_ALLOWED",
+        UnsupportedFeatureError,
+        r"(?P<operation>INSERT OVERWRITE DIRECTORY) writes files",
+    ),
     Known("NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", UnsupportedFeatureError, r"(?P<cmd>ANALYZE|MSCK) isn't a statement"),
     Known(
         "CAST_INVALID_INPUT",

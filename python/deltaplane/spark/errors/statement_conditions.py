@@ -285,7 +285,7 @@ _ROWS = (
         "DELTA_INSERT_COLUMN_MISMATCH",
         SchemaMismatchError,
         r"the data lacks the column `(?P<columnName>[^`]*)`, which is NOT NULL",
-        r"(?is)^\s*insert\b(?!.*\bby\s+name\b)",
+        r"(?i)^\s*insert\b",
     ),
     Known(
         "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",

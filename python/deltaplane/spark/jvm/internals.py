@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.errors.refusals import come_back
 from deltaplane.spark.jvm import java_sources as _java
+from deltaplane.spark.jvm.callbacks import start_callbacks
 from deltaplane.spark.jvm.places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.jvm.spark_versions import SUPPORTED, for_version, is_supported, refuse_unread
@@ -339,18 +340,15 @@ class Jvm:
         known = cls._known.get(gateway)
         if known is None:
             from py4j.protocol import Py4JError
-            from pyspark.java_gateway import ensure_callback_server_started
 
             try:
                 known = cls(spark)
             except Py4JError as e:
                 raise NativeScanUnavailable(f"Spark {spark.version} isn't built as expected: {e}") from e
             try:
-                ensure_callback_server_started(gateway)
-            except (Py4JError, OSError) as e:
-                raise NativeScanUnavailable(
-                    f"Spark can't call this process back: {e}; let it listen on a port of 127.0.0.1"
-                ) from e
+                start_callbacks(gateway)
+            except OSError as e:
+                raise NativeScanUnavailable(f"Spark can't call this process back: {e}") from e
             come_back()
             cls._known[gateway] = known
         return known

@@ -90,7 +90,7 @@ from deltaplane.spark.session_hooks.catalog_transactions import (
 )
 from deltaplane.spark.session_hooks.execute_immediate import Immediate
 from deltaplane.spark.session_hooks.first_words import starting_with
-from deltaplane.spark.session_hooks.no_table import refuse_no_table
+from deltaplane.spark.session_hooks.no_table import refuse_directory, refuse_no_table
 from deltaplane.spark.session_hooks.results import is_repetition, result_frame
 from deltaplane.spark.session_hooks.show_create_table import create_text
 from deltaplane.spark.session_hooks.views import about_the_table, check_no_columns, makes_view_of_source
@@ -342,6 +342,7 @@ def _ran(
             with Jvm.of(spark).in_script():
                 return of_spark()
         if parsed.is_sparks:
+            refuse_directory(text)
             return of_spark()
         if parsed.kind == "CreateTempViewUsing":
             check_no_columns(Grammar(text, own_queries=False))

@@ -4,10 +4,11 @@ view's, another format's table or unknown, while Spark's parser would only repor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deltaplane.exceptions import SqlSyntaxError, TableNotFoundError
+from deltaplane.exceptions import SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.names import held_location, other_holder
@@ -16,7 +17,7 @@ from deltaplane.spark.session_hooks.catalog_tables import is_path, name_at
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["refuse_no_table"]
+__all__ = ["refuse_directory", "refuse_no_table"]
 
 Words = Sequence[str]
 
@@ -40,6 +41,9 @@ _BEGINNINGS: tuple[tuple[str | None, ...], ...] = (
     ("merge", "into"),
     ("merge", "with", "schema", "evolution", "into"),
 )
+_DELTA_DIRECTORY = re.compile(
+    r"(?is)\s*(?:with\b.*)?insert\s+overwrite\s+(?:local\s+)?directory\b.*?\busing\s+`?delta\b"
+)
 # Statements that views and tables of other formats support as well, except those listed here.
 _CHANGES_ROWS = ("delete", "update", "merge")
 
@@ -62,6 +66,18 @@ def refuse_no_table(spark: SparkSession, text: str) -> None:
             return
     if words[:1] == ["create"] and "clone" in words and (index := words.index("clone") + 1) < len(words):
         _refuse_clone(spark, name_at(cursor, index))
+
+
+def refuse_directory(text: str) -> None:
+    """Refuses INSERT OVERWRITE DIRECTORY of the format delta; accepts other formats.
+
+    Raises:
+        UnsupportedFeatureError: the format is delta.
+    """
+    if _DELTA_DIRECTORY.match(text):
+        raise UnsupportedFeatureError(
+            "INSERT OVERWRITE DIRECTORY writes files, and a Delta table has a log too: use INSERT OVERWRITE delta.`path`"
+        )
 
 
 def _check(spark: SparkSession, cursor: Grammar, words: Words, index: int) -> None:

@@ -259,7 +259,7 @@ def write(
         if not dry_run:
             _native.discard_files(location, store_options, adds)
         _refuse(refusals, location, replace_where)
-    if not (adds or empty_commit or mode == "overwrite" or job.spec.declares):
+    if not (adds or empty_commit or _changes_without_rows(job, adds, request)):
         return _skipped(location, store_options, "nothing", dry_run)
     if dry_run:
         return rehearse_files(job, adds, request)
@@ -294,6 +294,16 @@ def _refuse(refusals: list[str], location: str, replace_where: str | None) -> No
 
 def _skipped(location: str, options: dict[str, str] | None, why: str, dry_run: bool) -> WriteResult | DryRun:
     return rehearse_skipped(location, options, why) if dry_run else WriteResult(version=None, skipped=why)
+
+
+def _changes_without_rows(job: _native.WriteJob, adds: _native.AddedFiles, request: records.WriteRequest) -> bool:
+    """Whether a write of no rows changes the table. As in delta-spark, one that changes nothing
+    makes no version."""
+    if job.version is None or request.mode != "overwrite":
+        return job.spec.declares
+    planned = job.dry_run(adds)
+    changes = planned.files_removed or planned.metadata or planned.protocol or planned.app_ids
+    return bool(changes) or request.cluster_by is not None
 
 
 def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool:

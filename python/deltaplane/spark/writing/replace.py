@@ -152,7 +152,7 @@ def replace_rows(
         parameters |= intent.operation.request.get("write", {}).get("parameters", {})
     others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
-    refusal = not_selected(condition)
+    refusal, skipped = not_selected(condition), "txn"
 
     def run(job: Rewriting) -> dict[str, int] | None:
         job.reads(which.tree)
@@ -170,10 +170,15 @@ def replace_rows(
         selected = F.coalesce(F.expr(condition), F.lit(False))
         broken = F.when(~selected, shown_row(refusal, condition, columns)) if checks else None
         written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
+        if not (deleted or written or intent.merges_schema):
+            # As in delta-spark, what changes nothing makes no version.
+            nonlocal skipped
+            skipped = "nothing"
+            return None
         return job.commit(write_metrics(job.finish(), deleted, written))
 
     try:
-        return command_result(rewriting_by_tasks(target, operation, intent.settings(), run), "txn")
+        return command_result(rewriting_by_tasks(target, operation, intent.settings(), run), skipped)
     except ConstraintViolationError as e:
         if refusal not in str(e):
             raise

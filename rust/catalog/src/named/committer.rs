@@ -52,7 +52,7 @@ impl Committer for Watched {
         self.noted(tail.and_then(|tail| match tail.latest {
             None if self.exists.load(Ordering::Acquire) => Err(Error::new(
                 Kind::TableNotFound,
-                format!("{} was dropped, renamed or replaced", self.name()),
+                "the table was dropped, renamed or replaced",
             )),
             _ => Ok(tail),
         }))

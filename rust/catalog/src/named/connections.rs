@@ -23,9 +23,19 @@ use crate::named::settings::{CatalogSettings, Kind};
 use crate::names::TableName;
 use crate::store::{Page, Store, StoreOptions};
 
-type Connections = Mutex<HashMap<CatalogSettings, Connection>>;
+/// The most catalogs to which the process stays connected. An embedded one has three threads and up
+/// to ten open files.
+const MOST: usize = 32;
 
-static CONNECTIONS: PerProcess<Connections> = PerProcess::new(Mutex::default, drop);
+static CONNECTIONS: PerProcess<Mutex<Connections>> = PerProcess::new(Mutex::default, drop);
+
+/// The connections that were used last.
+#[derive(Default)]
+struct Connections {
+    /// With when each was used, by `uses`.
+    by_settings: HashMap<CatalogSettings, (u64, Connection)>,
+    uses: u64,
+}
 
 #[derive(Clone)]
 struct Connection {
@@ -57,11 +67,14 @@ impl Connected {
     }
 
     async fn connection(&self) -> Result<Connection> {
-        if let Some(connection) = known().get(&self.settings) {
-            return Ok(connection.clone());
+        if let Some(connection) = known().used(&self.settings) {
+            return Ok(connection);
         }
         let made = self.connect().await?;
-        Ok(known().entry(self.settings.clone()).or_insert(made).clone())
+        let (connection, left) = known().added(&self.settings, made);
+        // Its threads are waited for, which nobody else needs to wait for.
+        drop(left);
+        Ok(connection)
     }
 
     async fn connect(&self) -> Result<Connection> {
@@ -90,7 +103,30 @@ impl Connected {
     }
 }
 
-fn known() -> MutexGuard<'static, HashMap<CatalogSettings, Connection>> {
+impl Connections {
+    fn used(&mut self, settings: &CatalogSettings) -> Option<Connection> {
+        self.uses += 1;
+        let (used, connection) = self.by_settings.get_mut(settings)?;
+        *used = self.uses;
+        Some(connection.clone())
+    }
+
+    /// The connection to the catalog, which another thread may have made first, and the one that
+    /// has to go for it. Work that runs on that one keeps it until its end.
+    fn added(&mut self, settings: &CatalogSettings, made: Connection) -> (Connection, Option<Connection>) {
+        if let Some(first) = self.used(settings) {
+            return (first, Some(made));
+        }
+        let is_full = self.by_settings.len() >= MOST;
+        let oldest = self.by_settings.iter().min_by_key(|(_, (used, _))| *used);
+        let oldest = oldest.filter(|_| is_full).map(|(oldest, _)| oldest.clone());
+        let left = oldest.and_then(|oldest| self.by_settings.remove(&oldest));
+        self.by_settings.insert(settings.clone(), (self.uses, made.clone()));
+        (made, left.map(|(_, connection)| connection))
+    }
+}
+
+fn known() -> MutexGuard<'static, Connections> {
     CONNECTIONS.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::committer::{Committer, LogTail, forget_first_answer, managed};
 use deltaplane_store::{Location, PerProcess, Scheme, Session, Store, block_on, open_in_session};
 
@@ -55,6 +55,9 @@ pub trait SharedSession: Session + Clone + Send + Sync + 'static {}
 
 impl<S: Session + Clone + Send + Sync + 'static> SharedSession for S {}
 
+/// What version 0 of a new table must have, by property.
+pub type Required = BTreeMap<String, String>;
+
 /// A location and the options of its call, after the session's.
 type Key = (String, BTreeMap<String, String>);
 
@@ -64,8 +67,7 @@ struct Resolved {
     store: Store,
     /// The options that the store was opened with.
     options: HashMap<String, String>,
-    /// What version 0 of a new table must have, by property.
-    required: BTreeMap<String, String>,
+    required: Required,
     /// Set when the catalog said that the name has another table, or none, by now.
     gone: Arc<AtomicBool>,
     /// Set when a new table has its first version.
@@ -84,24 +86,6 @@ pub fn store<S: SharedSession>(location: &str, options: HashMap<String, String>,
     resolve(location, options, session, false).map(|resolved| resolved.store)
 }
 
-/// As [`store`], for a table that is created if there is none. Returns the properties too that a
-/// new table must have.
-///
-/// # Errors
-/// As [`store`], except that a name without a table is none.
-pub fn store_to_create<S: SharedSession>(
-    location: &str,
-    options: HashMap<String, String>,
-    session: &S,
-) -> Result<(Store, BTreeMap<String, String>)> {
-    let resolved = resolve(location, options, session, true)?;
-    let required = match resolved.is_new() {
-        true => resolved.required,
-        false => BTreeMap::new(),
-    };
-    Ok((resolved.store, required))
-}
-
 /// Runs work that opens a table: once more if the name has another table by now than the process
 /// knew.
 ///
@@ -113,9 +97,49 @@ pub fn with_store<S: SharedSession, T>(
     session: &S,
     work: impl Fn(&Store) -> Result<T>,
 ) -> Result<T> {
-    let first = resolve(location, options.clone(), session, false)?;
-    match work(&first.store) {
-        Err(_) if first.gone.load(Ordering::Acquire) => work(&store(location, options, session)?),
+    with_resolved(
+        || resolve(location, options.clone(), session, false),
+        |known| work(&known.store),
+    )
+}
+
+/// As [`with_store`], for a table that is created if there is none. The work is given the
+/// properties too that a new table must have.
+///
+/// # Errors
+/// As [`with_store`], except that a name without a table is none.
+pub fn with_store_to_create<S: SharedSession, T>(
+    location: &str,
+    options: HashMap<String, String>,
+    session: &S,
+    work: impl Fn(&Store, Required) -> Result<T>,
+) -> Result<T> {
+    with_resolved(
+        || resolve(location, options.clone(), session, true),
+        |resolved| match resolved.is_new() {
+            true => work(&resolved.store, resolved.required.clone()),
+            false => work(&resolved.store, Required::new()),
+        },
+    )
+}
+
+/// Whether a location has a table.
+///
+/// # Errors
+/// As [`store`], except that a name without a table is none.
+pub fn is_table<S: SharedSession>(location: &str, options: HashMap<String, String>, session: &S) -> Result<bool> {
+    match with_store(location, options, session, |store| {
+        block_on(deltaplane_log::is_table(store))
+    }) {
+        Err(e) if e.kind() == Kind::TableNotFound => Ok(false),
+        answer => answer,
+    }
+}
+
+fn with_resolved<T>(resolve: impl Fn() -> Result<Resolved>, work: impl Fn(&Resolved) -> Result<T>) -> Result<T> {
+    let first = resolve()?;
+    match work(&first) {
+        Err(_) if first.gone.load(Ordering::Acquire) => work(&resolve()?),
         done => done,
     }
 }
@@ -192,7 +216,7 @@ impl Resolved {
         Resolved {
             store,
             options: HashMap::new(),
-            required: BTreeMap::new(),
+            required: Required::new(),
             gone: Arc::default(),
             exists: Arc::default(),
         }
@@ -224,7 +248,7 @@ struct Resolving {
     /// The commits that the catalog named with the table: the first opening asks nothing more.
     /// Later ones, to which the process gives the same store, ask.
     tail: Option<LogTail>,
-    required: BTreeMap<String, String>,
+    required: Required,
     catalog: Arc<dyn Catalog>,
     owner: Owner,
 }
@@ -261,7 +285,7 @@ async fn existing(catalog: Arc<dyn Catalog>, name: TableName, loaded: &LoadedTab
         options: HashMap::new(),
         committer,
         tail,
-        required: BTreeMap::new(),
+        required: Required::new(),
         catalog,
         owner: Owner::Table(name),
     })
@@ -271,7 +295,7 @@ async fn new(catalog: Arc<dyn Catalog>, name: TableName, staging: StagingTable) 
     // The log itself asks for the feature that gives the decision about commits to the catalog.
     let features = staging.required_protocol.features();
     let features = features.into_iter().filter(|feature| *feature != CATALOG_MANAGED);
-    let mut required: BTreeMap<String, String> = features
+    let mut required: Required = features
         .map(|feature| (format!("delta.feature.{feature}"), "supported".to_owned()))
         .collect();
     for (key, value) in &staging.required_properties {
@@ -298,7 +322,7 @@ impl Resolving {
             options,
             committer: None,
             tail: None,
-            required: BTreeMap::new(),
+            required: Required::new(),
             catalog,
             owner,
         }

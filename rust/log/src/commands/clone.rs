@@ -50,6 +50,16 @@ pub struct CloneRequest {
     pub commit: CommitRequest,
 }
 
+impl CloneRequest {
+    /// The same request where a new table must have these properties.
+    #[must_use]
+    pub fn requiring(&self, properties: BTreeMap<String, String>) -> Self {
+        let mut request = self.clone();
+        request.properties.extend(properties);
+        request
+    }
+}
+
 /// The result of a clone.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename = "CommandResult")]
@@ -70,13 +80,13 @@ pub struct CloneSource<'a> {
     /// Its version.
     pub snapshot: &'a Snapshot,
     /// Parquet files without a log of their own: the snapshot's log only describes them.
-    pub parquet: Option<ParquetFiles<'a>>,
+    pub parquet: Option<ParquetFiles>,
 }
 
 /// Parquet files that a scratch log describes by paths below their own root.
-pub struct ParquetFiles<'a> {
+pub struct ParquetFiles {
     /// Their root.
-    pub store: &'a Store,
+    pub store: Store,
     /// Their name in the history.
     pub name: String,
 }
@@ -84,7 +94,7 @@ pub struct ParquetFiles<'a> {
 impl CloneSource<'_> {
     /// The store that relative paths of the source's files belong to.
     fn store(&self) -> &Store {
-        self.parquet.as_ref().map_or(self.snapshot.store(), |p| p.store)
+        self.parquet.as_ref().map_or(self.snapshot.store(), |p| &p.store)
     }
 
     /// Name and version in the history; delta-spark writes -1 for a source without versions.

@@ -314,6 +314,14 @@ fn yes() -> bool {
 }
 
 impl WriteRequest {
+    /// The same request where a new table must have these properties.
+    #[must_use]
+    pub fn requiring(&self, properties: BTreeMap<String, String>) -> Self {
+        let mut request = self.clone();
+        request.configuration.extend(properties);
+        request
+    }
+
     /// Whether it takes the place of all that defined the table, columns and properties included.
     pub(crate) fn defines_anew(&self) -> bool {
         let replaces = matches!(self.operation, CommitOperation::Definition { replaces: true, .. });

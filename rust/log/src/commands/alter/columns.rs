@@ -79,9 +79,19 @@ pub(super) fn replace(draft: &mut Draft<'_>, new_fields: &StructType) -> Result<
     not_empty(new_fields.fields(), "column")?;
     new_fields.check_names()?;
     check_field_names(new_fields, Mapping::of(&draft.metadata.configuration)?)?;
-    let (schema, new) = replace::replaced(&draft.schema, new_fields)?;
-    new.iter().try_for_each(check_new)?;
-    draft.schema = schema;
+    let replaced = replace::replaced(&draft.schema, new_fields)?;
+    replaced.new.iter().try_for_each(check_new)?;
+    for path in &replaced.left_out {
+        if Mapping::of(&draft.metadata.configuration)? == Mapping::None {
+            return Err(Error::invalid_argument(format!(
+                "column `{}` can't be left out: DROP COLUMN takes columns away, of a table with column mapping",
+                join_path(path)
+            )));
+        }
+        check_no_use(draft, path)?;
+        stats_columns::follow(&mut draft.metadata, path, None);
+    }
+    draft.schema = replaced.schema;
     let said = new_fields
         .fields()
         .iter()
@@ -213,19 +223,25 @@ pub(super) fn drop(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
     let mut said = Vec::new();
     for column in columns {
         let path = split_path(column)?;
-        let field = find(&draft.schema, &path)?;
-        if path.len() == 1 && draft.metadata.partition_columns.contains(&field.name) {
-            return Err(Error::invalid_argument(format!(
-                "the table is partitioned by `{column}`, which can't be dropped: rewrite the table without it"
-            )));
-        }
-        check_unused(&draft.metadata, &draft.schema, &path, "dropped")?;
+        check_no_use(draft, &path)?;
         draft.schema = edit::remove(&draft.schema, &path)?;
         stats_columns::follow(&mut draft.metadata, &path, None);
         said.push(join_path(&path));
     }
     draft.says("DROP COLUMNS", [("columns", json!(json!(said).to_string()))]);
     Ok(())
+}
+
+/// Refuses to drop a column that the table's partitions or expressions need.
+fn check_no_use(draft: &Draft<'_>, path: &[String]) -> Result<()> {
+    let field = find(&draft.schema, path)?;
+    if path.len() == 1 && draft.metadata.partition_columns.contains(&field.name) {
+        return Err(Error::invalid_argument(format!(
+            "the table is partitioned by `{}`, which can't be dropped: rewrite the table without it",
+            join_path(path)
+        )));
+    }
+    check_unused(&draft.metadata, &draft.schema, path, "dropped")
 }
 
 fn needs_mapping(draft: &Draft<'_>, verb: &str, code: &str) -> Result<()> {

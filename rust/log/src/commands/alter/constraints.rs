@@ -1,13 +1,15 @@
 //! Adds and drops CHECK constraints (P103). The caller checks existing rows, over the same version:
 //! the commit fails if another writer has added rows since.
 
+use std::collections::BTreeMap;
+
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::conflict::ReadSet;
 use serde_json::json;
 
 use super::draft::Draft;
 
-const PREFIX: &str = "delta.constraints.";
+pub(super) const PREFIX: &str = "delta.constraints.";
 /// Spark's name for the check of the lengths of CHAR and VARCHAR columns.
 const RESERVED: &str = "__CHAR_VARCHAR_STRING_LENGTH_CHECK__";
 
@@ -24,12 +26,13 @@ pub(super) fn add(draft: &mut Draft<'_>, name: &str, expression: &str) -> Result
             "`{name}` is a name that Spark reserves for its own check: choose another name for the constraint (DELTA_INVALID_CONSTRAINT_NAME)"
         )));
     }
-    let key = key_of(name);
-    if let Some(own) = draft.metadata.configuration.get(&key) {
+    if let Some(key) = stored_key(&draft.metadata.configuration, name) {
+        let own = &draft.metadata.configuration[&key];
         return Err(Error::invalid_argument(format!(
             "there is a constraint `{name}` already (`{own}`): drop it first, or choose another name"
         )));
     }
+    let key = format!("{PREFIX}{}", name.to_lowercase());
     draft.metadata.configuration.insert(key, expression.to_owned());
     draft.read = ReadSet::Table;
     draft.says("ADD CONSTRAINT", [("name", json!(name)), ("expr", json!(expression))]);
@@ -38,7 +41,8 @@ pub(super) fn add(draft: &mut Draft<'_>, name: &str, expression: &str) -> Result
 
 /// Drops a constraint; one that isn't there is an error unless `if_exists`.
 pub(super) fn drop(draft: &mut Draft<'_>, name: &str, if_exists: bool) -> Result<()> {
-    let gone = draft.metadata.configuration.remove(&key_of(name));
+    let configuration = &mut draft.metadata.configuration;
+    let gone = stored_key(configuration, name).and_then(|key| configuration.remove(&key));
     if gone.is_none() && !if_exists {
         return Err(Error::invalid_argument(format!(
             "there is no constraint `{name}`: check the spelling"
@@ -50,6 +54,17 @@ pub(super) fn drop(draft: &mut Draft<'_>, name: &str, if_exists: bool) -> Result
     Ok(())
 }
 
-fn key_of(name: &str) -> String {
-    format!("{PREFIX}{}", name.trim().to_lowercase())
+/// The key of the constraint of this name, whose case is ignored: deltalake stores it as it is
+/// given. Of several, the one that is spelled as given.
+pub(super) fn stored_key(configuration: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    let name = name.trim();
+    let as_given = format!("{PREFIX}{name}");
+    if configuration.contains_key(&as_given) {
+        return Some(as_given);
+    }
+    let is_it = |key: &&String| {
+        let stored = key.strip_prefix(PREFIX);
+        stored.is_some_and(|stored| stored.to_lowercase() == name.to_lowercase())
+    };
+    configuration.keys().find(is_it).cloned()
 }

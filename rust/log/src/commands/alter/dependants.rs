@@ -7,7 +7,8 @@ use deltaplane_protocol::schema::{DataType, Field, StructType};
 use deltaplane_protocol::schema_changes::edit::join_path;
 use serde_json::Value;
 
-const CONSTRAINTS: &str = "delta.constraints.";
+use super::constraints::PREFIX as CONSTRAINTS;
+
 const EXPRESSIONS: &[&str] = &["delta.generationExpression", "delta.invariants"];
 
 /// Refuses a change of a column that an expression of the table uses.

@@ -8,10 +8,10 @@ use deltaplane_protocol::properties::{Properties, canonical_key, find, is_checke
 use deltaplane_protocol::stats_columns;
 use serde_json::json;
 
+use super::constraints::{PREFIX as CONSTRAINTS, stored_key};
 use super::draft::Draft;
 use super::not_empty;
 
-const CONSTRAINTS: &str = "delta.constraints.";
 const FEATURES: &str = "delta.feature.";
 /// Spark's name for the description among properties.
 const COMMENT: &str = "comment";
@@ -68,11 +68,6 @@ pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> 
     draft.says("UNSET TBLPROPERTIES", parameters);
     for key in keys {
         let lower = key.to_lowercase();
-        if lower.starts_with(CONSTRAINTS) {
-            return Err(Error::invalid_argument(format!(
-                "`{key}` is a constraint: use drop_constraint"
-            )));
-        }
         if find(key)
             .is_some_and(|k| k.check("").is_err() && k.values == deltaplane_protocol::properties::Values::Internal)
         {
@@ -95,10 +90,15 @@ pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> 
 }
 
 /// Delta's keys ignore case, a user's own don't; unknown keys that another program stored can be
-/// removed too.
+/// removed too. Without its property a constraint is gone.
 fn remove(configuration: &mut BTreeMap<String, String>, key: &str) -> bool {
-    let stored = canonical_key(key).unwrap_or_else(|_| key.to_owned());
-    configuration.remove(&stored).is_some()
+    let stored = match key.get(..CONSTRAINTS.len()) {
+        Some(prefix) if prefix.eq_ignore_ascii_case(CONSTRAINTS) => {
+            stored_key(configuration, &key[CONSTRAINTS.len()..])
+        }
+        _ => Some(canonical_key(key).unwrap_or_else(|_| key.to_owned())),
+    };
+    stored.is_some_and(|stored| configuration.remove(&stored).is_some())
 }
 
 /// Other programs, and defaults of a session, may have stored values that are invalid alone or

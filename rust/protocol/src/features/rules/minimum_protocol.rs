@@ -128,18 +128,13 @@ pub fn check_versions(asked: &Directives) -> Result<(i32, i32)> {
 
 fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
     let (reader, writer) = check_versions(asked)?;
-    let alone = (reader == 2 && writer < 5) || (reader == FEATURES_READER && writer < FEATURES_WRITER);
-    if alone {
-        return Err(Error::invalid_argument(format!(
-            "reader version {reader} needs writer version {}, not {writer} (P092): raise both",
-            if reader == 2 { 5 } else { FEATURES_WRITER }
-        )));
-    }
     // Version 7 names features one by one: on its own it asks for none.
     if writer == FEATURES_WRITER {
         return Ok(BTreeSet::new());
     }
-    Ok(supported(&legacy(reader, writer)))
+    // A reader version that the writer version is too low for adds nothing (P092), as in delta-spark.
+    let highest = if writer < 5 { 1 } else { 2 };
+    Ok(supported(&legacy(reader.min(highest), writer)))
 }
 
 fn legacy(reader: i32, writer: i32) -> Protocol {
@@ -234,14 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_do_not_go_together_are_refused() {
+    fn versions_that_do_not_exist_are_refused() {
         // P092
-        for (r, w) in [(3, 6), (2, 4), (4, 7), (1, 8), (0, 2)] {
+        for (r, w) in [(4, 7), (1, 8), (0, 2)] {
             let asked = ask(&[], Some(r), Some(w));
             assert!(
                 with(vec![], &[], |v| protocol_with(None, v, &asked)).is_err(),
                 "{r} {w}"
             );
+        }
+    }
+
+    #[test]
+    fn reader_versions_that_the_writer_version_is_too_low_for_add_nothing() {
+        // P092
+        for (asked, made) in [((3, 6), (2, 6)), ((2, 4), (1, 4)), ((2, 2), (1, 2)), ((3, 2), (1, 2))] {
+            let versions = ask(&[], Some(asked.0), Some(asked.1));
+            let new = with(vec![], &[], |v| protocol_with(None, v, &versions)).unwrap();
+            assert_eq!(new, protocol(made.0, made.1, None, None), "{asked:?}");
+            let base = protocol(1, 2, None, None);
+            assert_eq!(upgraded(&base, &versions), new, "{asked:?}");
         }
     }
 
