@@ -3,6 +3,7 @@
 
 use deltaplane_error::Result;
 use deltaplane_log::committer::Proposal;
+use deltaplane_protocol::paths;
 use deltaplane_store::PutOutcome;
 use serde_json::Value;
 
@@ -45,6 +46,7 @@ fn judge_written(world: &mut World, book: &mut Book, key: &str) -> Judgement {
             Err(format!("{key} is of a version that isn't published"))
         }
         Some((version, "checkpoint")) => match book.versions.get(version as usize) {
+            Some(_) if is_late_copy(world, key, version) => Ok(()),
             Some(model) => {
                 let sidecars = check(world, key, model, RETENTION_MS)?;
                 world.checkpoints.insert(key.to_owned(), sidecars);
@@ -55,6 +57,22 @@ fn judge_written(world: &mut World, book: &mut Book, key: &str) -> Judgement {
         _ if key == "_delta_log/_last_checkpoint" => judge_hint(world, &object.bytes),
         _ => Ok(()),
     }
+}
+
+/// Whether a clean-up put its copy of a checkpoint, under the classic name, after another one had
+/// deleted the original and perhaps its sidecars. It takes the copy away again; until then nobody
+/// needs it, since a newer checkpoint is there and the version's commit isn't.
+fn is_late_copy(world: &World, key: &str, version: u64) -> bool {
+    let classic = paths::classic_checkpoint(version);
+    let original = classic.trim_end_matches("parquet");
+    let has_original = world.objects.keys().any(|k| k.starts_with(original) && *k != classic);
+    let is_newer = |k: &&String| log_file(k).is_some_and(|(v, _)| v > version);
+    let serves = world
+        .checkpoints
+        .keys()
+        .filter(is_newer)
+        .any(|k| world.objects.contains_key(k));
+    key == classic && !has_original && serves && !world.objects.contains_key(&paths::commit(version))
 }
 
 /// P158: a version is ratified when its content is there, once, after its predecessor.

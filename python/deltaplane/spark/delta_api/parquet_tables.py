@@ -43,6 +43,8 @@ _CONVERTS, _CLONES = "CONVERT TO DELTA", "SHALLOW CLONE"
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Properties that a catalog sets itself.
 _OF_CATALOG = ("spark.", "transient_lastDdlTime", "EXTERNAL", "numFiles", "totalSize")
+# Formats whose files a path may name, none of which becomes a Delta table in place.
+_OTHER_FORMATS = ("avro", "csv", "json", "orc", "text", "xml")
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def parquet_table(
         return ParquetTable(location, is_delta=parts[0].lower() in FORMATS or _native.is_table(location, options))
     # Statements that change tables ignore temporary views.
     held = ("view", None) if doing == _CLONES and _is_temp_view(spark, parts) else held_entry(spark, name)
+    if held is None and len(parts) == 2 and parts[0].lower() in _OTHER_FORMATS:
+        held = (parts[0].lower(), parts[1])
     if held is None:
         raise TableNotFoundError(
             f"the session's catalog has no table or view `{'.'.join(parts)}`: give the files' path as parquet.`/path`"

@@ -155,6 +155,11 @@ _COLUMNS = (
         r"`(?P<colName>[^`]*)` is generated, so it has no default",
         spark=ParseException,
     ),
+    Known(
+        "DELTA_READ_FEATURE_PROTOCOL_REQUIRES_WRITE",
+        InvalidArgumentError,
+        r"reader version 3 needs writer version (?P<writerVersion>7)",
+    ),
     Known("PARSE_SYNTAX_ERROR", InvalidArgumentError, r"can't be added with `delta\.", _ALTERS, spark=ParseException),
     Known(
         "UNRESOLVED_COLUMN.WITH_SUGGESTION",
@@ -188,6 +193,18 @@ _CONSTRAINTS = (
         "UNSUPPORTED_FEATURE.TABLE_OPERATION",
         SqlSyntaxError,
         r"expected CHECK, the one kind of (?P<operation>constraint)|expected `\)`, found `(?:CHECK|UNIQUE|PRIMARY|REFERENCES)`",
+    ),
+    Known(
+        "UNSUPPORTED_FEATURE.TABLE_OPERATION",
+        SqlSyntaxError,
+        r"(?i)CONSTRAINT or INDEX, found `(?P<operation>check)`|the end, found `enforced`",
+        r"(?is)^\s*alter\b.*\badd\b.*\bcheck\b",
+    ),
+    Known(
+        "UNSUPPORTED_CONSTRAINT_CHARACTERISTIC",
+        SqlSyntaxError,
+        r"(?i)expected the end, found `(?P<characteristic>not)`",
+        r"(?is)^\s*alter\b.*\badd\b.*\bcheck\b.*\bnot\s+enforced\b",
     ),
     Known(
         "DELTA_INVALID_CONSTRAINT_NAME", InvalidArgumentError, r"`(?P<name>[^`]*)` can't be the name of a constraint"

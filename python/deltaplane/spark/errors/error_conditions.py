@@ -109,7 +109,7 @@ _KNOWN = (
         "DELTA_MISSING_DELTA_TABLE",
         TableNotFoundError,
         "",
-        r"(?i)^\s*(optimize|vacuum|alter|reorg|generate|desc(ribe)?\s+detail)\b",
+        r"(?i)^\s*(optimize|vacuum|alter|reorg|generate|desc(ribe)?\s+detail|show\s+(columns|partitions))\b",
         "tableName",
     ),
     Known("DELTA_SCHEMA_NOT_SET", TableNotFoundError, "", r"^StreamReader\."),

@@ -20,6 +20,8 @@ use crate::listing::{list_where_old, listed};
 use crate::{Snapshot, now_ms};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
+/// How often the log is listed until no other clean-up deletes what is being read.
+const ATTEMPTS: usize = 3;
 
 /// Counts of deleted files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +53,17 @@ impl Snapshot {
         self.state().check_write()?;
         self.state().check_properties()?;
         check_permitted(self.store(), Maintenance::LogCleanup)?;
+        let mut attempts = 1;
+        loop {
+            match self.truncate_listed(now, cutoff).await {
+                // Another clean-up was faster, and deleted what this one found in its listing.
+                Err(e) if e.kind() == Kind::ObjectNotFound && attempts < ATTEMPTS => attempts += 1,
+                done => return done,
+            }
+        }
+    }
+
+    async fn truncate_listed(&self, now: i64, cutoff: i64) -> Result<CleanupReport> {
         let names = list_where_old(self.store(), cutoff).await?;
         let Some(retained) = self.oldest_kept(&names, cutoff).await? else {
             return Ok(CleanupReport::default());

@@ -1,15 +1,17 @@
 //! Publishing: ratified commits are copied to the names that readers without a catalog's answer
 //! find, in the order of their versions. Anybody may do it, any number of times (P158).
 
-use deltaplane_error::{Error, Result};
-use deltaplane_protocol::paths;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::paths::{self, LOG_DIR};
 use deltaplane_store::{PutOutcome, Store};
+use futures::{StreamExt, TryStreamExt};
 use tracing::warn;
 
 use crate::committer::Ratified;
 use crate::committer::managed::{self, Managed};
 use crate::committer::reporting::{Reporter, report};
 use crate::committer::turns::{Work, turn_of};
+use crate::listing::name_of;
 
 impl Managed {
     /// Publishes all versions up to this one; returns the highest one up to which all are
@@ -37,12 +39,25 @@ impl Managed {
             let commit = self.known().commit(version).cloned();
             // What the catalog doesn't hold any more is published.
             if let Some(commit) = commit {
-                self.publish_one(&commit).await?;
+                match self.publish_one(&commit).await {
+                    Err(e) if e.kind() == Kind::ObjectNotFound && self.is_cleaned_up(version).await? => {}
+                    done => done?,
+                }
             }
             let mut known = self.known();
             known.published = known.published.max(Some(version));
         }
         Ok(self.known().published.unwrap_or(version))
+    }
+
+    /// Whether another process published this version, and the log's clean-up has taken it away
+    /// since: versions are published in order, so a later one is there.
+    async fn is_cleaned_up(&self, version: u64) -> Result<bool> {
+        let listed = self.behind.list_from(LOG_DIR, &format!("{:020}.", version + 1)).await?;
+        let mut names = listed
+            .try_filter_map(|object| async move { Ok(name_of(object)) })
+            .boxed();
+        Ok(names.try_next().await?.is_some())
     }
 
     async fn publish_one(&self, commit: &Ratified) -> Result<()> {

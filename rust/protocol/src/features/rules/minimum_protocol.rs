@@ -26,7 +26,16 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
     for name in &asked.features {
         add_with_requirements(&mut set, name);
     }
-    set.extend(implied_by_versions(asked)?);
+    let implied = implied_by_versions(asked)?;
+    if base.is_some()
+        && asked.min_reader_version == Some(FEATURES_READER)
+        && asked.min_writer_version.is_none_or(|w| w < FEATURES_WRITER)
+    {
+        return Err(Error::invalid_argument(format!(
+            "reader version {FEATURES_READER} needs writer version {FEATURES_WRITER} (P092): raise both"
+        )));
+    }
+    set.extend(implied);
     if let Some(b) = base.filter(|_| set == had) {
         return Ok(b.clone());
     }
@@ -248,7 +257,10 @@ mod tests {
             let new = with(vec![], &[], |v| protocol_with(None, v, &versions)).unwrap();
             assert_eq!(new, protocol(made.0, made.1, None, None), "{asked:?}");
             let base = protocol(1, 2, None, None);
-            assert_eq!(upgraded(&base, &versions), new, "{asked:?}");
+            match asked.0 {
+                3 => assert!(with(vec![], &[], |v| protocol_with(Some(&base), v, &versions)).is_err()),
+                _ => assert_eq!(upgraded(&base, &versions), new, "{asked:?}"),
+            }
         }
     }
 
