@@ -209,7 +209,7 @@ class Insert:
                 )
 
     def _check_case(self, session: Session, fields: Sequence[Field]) -> None:
-        """Refuses columns in another case than the table's where Spark's session tells them apart."""
+        """Refuses columns in another case than the table's if Spark's session tells them apart."""
         if session.spark is None or session.spark.conf.get("spark.sql.caseSensitive", "false") != "true":
             return
         for name, field in zip(self.columns, fields, strict=True):

@@ -122,8 +122,8 @@ pub(crate) fn clone_table(
     parquet: Option<ParquetSource>,
 ) -> PyResult<Record<Cloned>> {
     run_with_progress(progress, |tell| {
-        let files = |(at, options, name): ParquetSource| store(&at, options).map(|store| ParquetFiles { store, name });
-        let (snapshot, parquet) = (&snapshot.0, parquet.map(files).transpose()?);
+        let files = parquet.map(|(uri, options, name)| store(&uri, options).map(|store| ParquetFiles { store, name }));
+        let (snapshot, parquet) = (&snapshot.0, files.transpose()?);
         let source = CloneSource { snapshot, parquet };
         let copies = copies.map(copying);
         create_by(target, options, |target, required| {

@@ -24,8 +24,8 @@ pub(crate) fn store(location: &str, options: Options) -> Result<Store> {
 }
 
 /// Runs work on a table that may be created, with the properties that a new one must have.
-pub(crate) fn create_by<T>(at: &str, options: Options, work: impl Fn(&Store, Required) -> Result<T>) -> Result<T> {
-    named::with_store_to_create(at, options.unwrap_or_default(), &PythonSession, work)
+pub(crate) fn create_by<T>(uri: &str, options: Options, work: impl Fn(&Store, Required) -> Result<T>) -> Result<T> {
+    named::with_store_to_create(uri, options.unwrap_or_default(), &PythonSession, work)
 }
 
 /// Runs work that opens a table.

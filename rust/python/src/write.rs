@@ -32,7 +32,7 @@ impl NewestVersion {
     #[staticmethod]
     #[pyo3(signature = (location, options))]
     fn ask(location: &str, options: Options) -> Result<Option<Self>> {
-        // Of a store that can't be opened, the write itself says what is wrong, or creates the table.
+        // The write itself says why a store can't be opened, or creates the table.
         let own = store(location, options).ok().and_then(|store| own_commits::of(&store));
         Ok(block_on(async { own.as_ref().and_then(Newest::ask) }).map(NewestVersion))
     }

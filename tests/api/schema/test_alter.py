@@ -389,11 +389,11 @@ def test_columns_that_are_left_out_are_dropped_with_column_mapping(tmp_path: Pat
     table = DeltaTable(tmp_path)
     table.alter.add_constraint({"about_c": "c > 0"})
     struct = StructType([Field("y", "long")])
-    kept = [Field("s", struct), Field("p", "string"), Field("c", "long"), Field("new", "date")]
+    retained = [Field("s", struct), Field("p", "string"), Field("c", "long"), Field("new", "date")]
     for lacking, reason in (("p", "partitioned by"), ("c", "about_c")):
         with pytest.raises(InvalidArgumentError, match=reason):
-            table.alter.replace_columns([field for field in kept if field.name != lacking])
-    table.alter.replace_columns(kept)
+            table.alter.replace_columns([field for field in retained if field.name != lacking])
+    table.alter.replace_columns(retained)
     assert table.to_pyarrow_table().to_pylist() == [{"s": {"y": 2}, "p": "a", "c": 3, "new": None}]
     assert "delta.dataSkippingStatsColumns" not in table.metadata().configuration
     table.alter.add_columns(Field("v", "string"))

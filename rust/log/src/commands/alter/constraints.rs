@@ -26,8 +26,8 @@ pub(super) fn add(draft: &mut Draft<'_>, name: &str, expression: &str) -> Result
             "`{name}` is a name that Spark reserves for its own check: choose another name for the constraint (DELTA_INVALID_CONSTRAINT_NAME)"
         )));
     }
-    if let Some(key) = stored_key(&draft.metadata.configuration, name) {
-        let own = &draft.metadata.configuration[&key];
+    let configuration = &draft.metadata.configuration;
+    if let Some(own) = stored_key(configuration, name).and_then(|key| configuration.get(&key)) {
         return Err(Error::invalid_argument(format!(
             "there is a constraint `{name}` already (`{own}`): drop it first, or choose another name"
         )));

@@ -141,7 +141,8 @@ fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
     if writer == FEATURES_WRITER {
         return Ok(BTreeSet::new());
     }
-    // A reader version that the writer version is too low for adds nothing (P092), as in delta-spark.
+    // A reader version that the writer version is too low for adds nothing (P092), as in
+    // delta-spark.
     let highest = if writer < 5 { 1 } else { 2 };
     Ok(supported(&legacy(reader.min(highest), writer)))
 }
