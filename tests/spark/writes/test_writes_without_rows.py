@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deltaplane import DeltaTable
+from deltaplane import spark as dp
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ def test_statements_that_replace_nothing(enabled: SparkSession, path: str) -> No
     ):
         enabled.sql(statement.format(f"delta.`{path}`"))
         assert version(path) == 0, statement
+    none = enabled.sql("SELECT 1 AS id, 'b' AS v WHERE false")
+    assert dp.write(none, path, "overwrite", replace_where="id = 7", txn=("a", 1)).version == 1, "the version is kept"
     enabled.sql(f"INSERT INTO delta.`{path}` VALUES (7, 'b')")
     enabled.sql(f"INSERT INTO delta.`{path}` REPLACE WHERE id = 7 SELECT 1, 'b' WHERE false")
-    assert (version(path), DeltaTable(path).count()) == (2, 0)
+    assert (version(path), DeltaTable(path).count()) == (3, 0)
 
 
 def test_a_dynamic_overwrite_needs_the_partition_columns(enabled: SparkSession, path: str) -> None:

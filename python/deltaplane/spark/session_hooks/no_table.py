@@ -42,7 +42,7 @@ _BEGINNINGS: tuple[tuple[str | None, ...], ...] = (
     ("merge", "with", "schema", "evolution", "into"),
 )
 _DELTA_DIRECTORY = re.compile(
-    r"(?is)\s*(?:with\b.*)?insert\s+overwrite\s+(?:local\s+)?directory\b.*?\busing\s+`?delta\b"
+    r"(?is)\s*(?:with\b.*)?insert\s+overwrite\s+(?:local\s+)?directory\s*(?:'[^']*'|\"[^\"]*\")?\s*using\s+`?delta\b"
 )
 # Statements that views and tables of other formats support as well, except those listed here.
 _CHANGES_ROWS = ("delete", "update", "merge")

@@ -153,6 +153,8 @@ def replace_rows(
     others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
     refusal, skipped = not_selected(condition), "txn"
+    commit = intent.commit_properties
+    records_version = commit is not None and bool(commit.app_transactions)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         job.reads(which.tree)
@@ -170,7 +172,7 @@ def replace_rows(
         selected = F.coalesce(F.expr(condition), F.lit(False))
         broken = F.when(~selected, shown_row(refusal, condition, columns)) if checks else None
         written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
-        if not (deleted or written or intent.merges_schema):
+        if not (deleted or written or intent.merges_schema or records_version):
             # As in delta-spark, what changes nothing makes no version.
             nonlocal skipped
             skipped = "nothing"
