@@ -73,6 +73,8 @@ def test_too_many_open_files_for_the_callback_server(
     monkeypatch.setattr(spark.sparkContext._gateway, "_callback_server", None)
     monkeypatch.setattr(_internals.Jvm, "_known", {})
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < 2048:
+        pytest.skip(f"no process here may have more than {hard} open files")
     with ExitStack() as files:
         files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
