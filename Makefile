@@ -253,20 +253,22 @@ check-python: develop
 	$(BIN)/python -m pytest -q -m "not slow" tests/structure
 
 # No Python is needed for these: they run over a simulated store, and write docs/reliability/*.json.
+PROOFS = CARGO_PROFILE_DEV_OPT_LEVEL=2 cargo run --quiet --locked -p deltaplane-testing --bin proofs --
+
 .PHONY: sim
 sim: ## 100,000 seeded schedules of writers, readers and faults (SIM_ARGS="--seed N" shows one again, step by step)
-	CARGO_PROFILE_DEV_OPT_LEVEL=2 cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim $(SIM_ARGS)
+	$(PROOFS) sim $(SIM_ARGS)
 
 .PHONY: sim-tables
 sim-tables: ## the same of transactions over two tables of a catalog whose server crashes
-	CARGO_PROFILE_DEV_OPT_LEVEL=2 cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim-tables $(SIM_ARGS)
+	$(PROOFS) sim-tables $(SIM_ARGS)
 
 # A model checker of others, in a workspace and a target directory of its own.
 STATERIGHT = cargo run --quiet --locked --manifest-path rust/testing/stateright/Cargo.toml --target-dir target/stateright --
 
 .PHONY: model
 model: ## every state of the commit and checkpoint protocol in the small, by our own search and by stateright's
-	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
+	$(PROOFS) model
 	$(STATERIGHT)
 
 # Each fault compiles one crate in a copy of the checkout: some ten minutes at first, then less than a minute a fault.

@@ -136,7 +136,12 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
         yield Lake(Catalog(url), database)
 
 
+def another(database: str, folder: Path) -> Lake:
+    """The same catalog as another process has it: this one knows nothing of what it commits."""
+    return Lake(Catalog(f"sqlite:///{folder}/../{folder.name}/lake.db"), database)
+
+
 @pytest.fixture
 def other(lake: Lake, database: str, tmp_path: Path) -> Lake:
-    """The same catalog by another way, as another process has it: what it commits isn't known."""
-    return Lake(Catalog(f"sqlite:///{tmp_path}/../{tmp_path.name}/lake.db"), database)
+    """The lake as another process has it."""
+    return another(database, tmp_path)

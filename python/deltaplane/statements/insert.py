@@ -197,20 +197,18 @@ class Insert:
     def _check_partitions(self, session: Session, table: DeltaTable, names: Sequence[str]) -> None:
         """Refuses rows without a partition column where they replace the partitions that they
         belong to."""
-        if not self._is_dynamic(session):
-            return
-        own = {name.lower() for name in names}
-        computed = {f.name for f in table.schema().fields if "delta.generationExpression" in f.metadata}
-        for name in table.metadata().partition_columns:
-            if name.lower() not in own and name not in computed:
-                raise SchemaMismatchError(
-                    f"the data lacks the partition column `{name}`, so that no row tells which partition it replaces: give it "
-                    "a value, as null where that is meant"
-                )
+        if self._is_dynamic(session):
+            from deltaplane.spark.execution.store_cast import check_has_partitions
+
+            check_has_partitions(names, table._snapshot, table.location)
 
     def _check_case(self, session: Session, fields: Sequence[Field]) -> None:
         """Refuses columns in another case than the table's if Spark's session tells them apart."""
-        if session.spark is None or session.spark.conf.get("spark.sql.caseSensitive", "false") != "true":
+        if session.spark is None:
+            return
+        from deltaplane.spark.jvm.internals import is_on
+
+        if not is_on(session.spark, "spark.sql.caseSensitive"):
             return
         for name, field in zip(self.columns, fields, strict=True):
             if name != field.name:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog.conftest import SCHEMA, Lake, ids, rows
-from deltaplane import Catalog
+from catalog.conftest import SCHEMA, Lake, another, ids, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 COMMITS = 60
-
-
-def another(database: str, folder: Path) -> Lake:
-    """The same catalog as another process has it: this one knows nothing of what it commits."""
-    return Lake(Catalog(f"sqlite:///{folder}/../{folder.name}/lake.db"), database)
 
 
 def commit(*lakes: Lake) -> None:

@@ -3,11 +3,10 @@ of columns in INSERT."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable
 from deltaplane import spark as dp
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
-
-
-@contextmanager
-def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, value)
-    yield
-    if before is None:
-        spark.conf.unset(key)
-    else:
-        spark.conf.set(key, before)
 
 
 def version(path: str) -> int:
@@ -67,26 +55,29 @@ def test_statements_that_replace_nothing(enabled: SparkSession, path: str) -> No
     assert (version(path), DeltaTable(path).count()) == (3, 0)
 
 
-def test_a_dynamic_overwrite_needs_the_partition_columns(enabled: SparkSession, path: str) -> None:
+def test_a_dynamic_overwrite_needs_the_partition_columns(
+    enabled: SparkSession, path: str, conf: dict[str, str]
+) -> None:
     # Without a value the rows would replace the partition of null.
     enabled.sql(f"CREATE TABLE delta.`{path}` (id INT, v STRING, n INT) USING delta PARTITIONED BY (v)")
     enabled.sql(f"INSERT INTO delta.`{path}` VALUES (1, NULL, 1), (2, 'b', 2)")
-    with setting(enabled, "spark.sql.sources.partitionOverwriteMode", "dynamic"):
-        for rows in ("(id) VALUES (3)", "BY NAME SELECT 3 AS id, 4 AS n"):
-            with pytest.raises(SchemaMismatchError, match="lacks the partition column `v`"):
-                enabled.sql(f"INSERT OVERWRITE delta.`{path}` {rows}")
-        enabled.sql(f"INSERT OVERWRITE delta.`{path}` (v, id) VALUES ('b', 3)")
-        enabled.sql(f"INSERT OVERWRITE delta.`{path}` PARTITION (v = 'c') BY NAME SELECT 5 AS id")
-    rows = DeltaTable(path).to_pyarrow_table().to_pylist()
-    assert sorted((row["id"], row["v"]) for row in rows) == [(1, None), (3, "b"), (5, "c")]
+    conf["spark.sql.sources.partitionOverwriteMode"] = "dynamic"
+    for rows in ("(id) VALUES (3)", "BY NAME SELECT 3 AS id, 4 AS n"):
+        with pytest.raises(SchemaMismatchError, match="lacks the partition column `v`"):
+            enabled.sql(f"INSERT OVERWRITE delta.`{path}` {rows}")
+    enabled.sql(f"INSERT OVERWRITE delta.`{path}` (v, id) VALUES ('b', 3)")
+    enabled.sql(f"INSERT OVERWRITE delta.`{path}` PARTITION (v = 'c') BY NAME SELECT 5 AS id")
+    written = DeltaTable(path).to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], row["v"]) for row in written) == [(1, None), (3, "b"), (5, "c")]
 
 
-def test_names_of_columns_by_the_sessions_case(enabled: SparkSession, path: str) -> None:
+def test_names_of_columns_by_the_sessions_case(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
     enabled.sql(f"CREATE TABLE delta.`{path}` (id INT, v STRING) USING delta")
     enabled.sql(f"INSERT INTO delta.`{path}` (V, ID) VALUES ('a', 1)")
-    with setting(enabled, "spark.sql.caseSensitive", "true"):
-        with pytest.raises(InvalidArgumentError, match="no column `V` in this case") as refused:
-            enabled.sql(f"INSERT INTO delta.`{path}` (V, ID) VALUES ('b', 2)")
-        assert refused.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"  # type: ignore[attr-defined]
-        enabled.sql(f"INSERT INTO delta.`{path}` (v, id) VALUES ('c', 3)")
+    conf["spark.sql.caseSensitive"] = "true"
+    with pytest.raises(AnalysisException, match="no column `V` in this case") as refused:
+        enabled.sql(f"INSERT INTO delta.`{path}` (V, ID) VALUES ('b', 2)")
+    assert isinstance(refused.value, InvalidArgumentError)
+    assert refused.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    enabled.sql(f"INSERT INTO delta.`{path}` (v, id) VALUES ('c', 3)")
     assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [1, 3]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_table_takes",
     "check_fields",
+    "check_has_partitions",
     "check_partitions",
     "follows_ansi",
     "holds_void",
@@ -173,19 +174,30 @@ def check_partitions(
     partitions = snapshot.info.partition_columns
     if by is not None and [name.lower() for name in by] != [name.lower() for name in partitions]:
         return
+    check_has_partitions(columns, snapshot, location)
+    own_names = {name.lower() for name in columns}
+    if partitions and own_names == {name.lower() for name in partitions}:
+        raise SchemaMismatchError(
+            f"the data has only partition columns ({', '.join(columns)}): add at least one other column of the table",
+            table=location,
+        )
+
+
+def check_has_partitions(columns: Sequence[str], snapshot: _native.Snapshot, location: str) -> None:
+    """Refuses rows that lack some of a table's partition columns. Generated columns may be missing.
+
+    Raises:
+        SchemaMismatchError: a partition column is missing.
+    """
     own_names = {name.lower() for name in columns}
     # As in delta-spark, generated columns are computed.
     fields = snapshot.schema.to_value()["fields"]
     computed = {field["name"] for field in fields if "delta.generationExpression" in field["metadata"]}
+    partitions = snapshot.info.partition_columns
     if lacking := [name for name in partitions if name.lower() not in own_names and name not in computed]:
         raise SchemaMismatchError(
             f"the data lacks the partition column `{lacking[0]}`, so that no row has a place in the table: add the column to the "
             f"data, which has {', '.join(columns)}; as null where that is meant",
-            table=location,
-        )
-    if partitions and own_names == {name.lower() for name in partitions}:
-        raise SchemaMismatchError(
-            f"the data has only partition columns ({', '.join(columns)}): add at least one other column of the table",
             table=location,
         )
 

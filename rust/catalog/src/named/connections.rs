@@ -1,7 +1,6 @@
 //! The connections of this process to catalogs. A forked child makes its own: connections and
 //! threads of its parent are of no use to it.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,15 +26,10 @@ use crate::store::{Page, Store, StoreOptions};
 /// to ten open files.
 const MOST: usize = 32;
 
-static CONNECTIONS: PerProcess<Mutex<Connections>> = PerProcess::new(Mutex::default, drop);
+/// The connection that was used last is at the end.
+type Connections = Vec<(CatalogSettings, Connection)>;
 
-/// The connections that were used last.
-#[derive(Default)]
-struct Connections {
-    /// With when each was used, by `uses`.
-    by_settings: HashMap<CatalogSettings, (u64, Connection)>,
-    uses: u64,
-}
+static CONNECTIONS: PerProcess<Mutex<Connections>> = PerProcess::new(Mutex::default, drop);
 
 #[derive(Clone)]
 struct Connection {
@@ -67,11 +61,11 @@ impl Connected {
     }
 
     async fn connection(&self) -> Result<Connection> {
-        if let Some(connection) = known().used(&self.settings) {
+        if let Some(connection) = used(&mut known(), &self.settings) {
             return Ok(connection);
         }
         let made = self.connect().await?;
-        let (connection, left) = known().added(&self.settings, made);
+        let (connection, left) = added(&mut known(), &self.settings, made);
         // Its threads are waited for, which nobody else needs to wait for.
         drop(left);
         Ok(connection)
@@ -103,27 +97,27 @@ impl Connected {
     }
 }
 
-impl Connections {
-    fn used(&mut self, settings: &CatalogSettings) -> Option<Connection> {
-        self.uses += 1;
-        let (used, connection) = self.by_settings.get_mut(settings)?;
-        *used = self.uses;
-        Some(connection.clone())
-    }
+fn used(connections: &mut Connections, settings: &CatalogSettings) -> Option<Connection> {
+    let index = connections.iter().position(|(own, _)| own == settings)?;
+    let last = connections.remove(index);
+    let connection = last.1.clone();
+    connections.push(last);
+    Some(connection)
+}
 
-    /// The connection to the catalog, which another thread may have made first, and the one that
-    /// has to go for it. Work that runs on that one keeps it until its end.
-    fn added(&mut self, settings: &CatalogSettings, made: Connection) -> (Connection, Option<Connection>) {
-        if let Some(first) = self.used(settings) {
-            return (first, Some(made));
-        }
-        let is_full = self.by_settings.len() >= MOST;
-        let oldest = self.by_settings.iter().min_by_key(|(_, (used, _))| *used);
-        let oldest = oldest.filter(|_| is_full).map(|(oldest, _)| oldest.clone());
-        let left = oldest.and_then(|oldest| self.by_settings.remove(&oldest));
-        self.by_settings.insert(settings.clone(), (self.uses, made.clone()));
-        (made, left.map(|(_, connection)| connection))
+/// The connection to the catalog, which another thread may have made first, and the one that has to
+/// go for it. Work that runs on that one keeps it until its end.
+fn added(
+    connections: &mut Connections,
+    settings: &CatalogSettings,
+    made: Connection,
+) -> (Connection, Option<Connection>) {
+    if let Some(first) = used(connections, settings) {
+        return (first, Some(made));
     }
+    let left = (connections.len() >= MOST).then(|| connections.remove(0).1);
+    connections.push((settings.clone(), made.clone()));
+    (made, left)
 }
 
 fn known() -> MutexGuard<'static, Connections> {

@@ -26,16 +26,7 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
     for name in &asked.features {
         add_with_requirements(&mut set, name);
     }
-    let implied = implied_by_versions(asked)?;
-    if base.is_some()
-        && asked.min_reader_version == Some(FEATURES_READER)
-        && asked.min_writer_version.is_none_or(|w| w < FEATURES_WRITER)
-    {
-        return Err(Error::invalid_argument(format!(
-            "reader version {FEATURES_READER} needs writer version {FEATURES_WRITER} (P092): raise both"
-        )));
-    }
-    set.extend(implied);
+    set.extend(implied_by_versions(base, asked)?);
     if let Some(b) = base.filter(|_| set == had) {
         return Ok(b.clone());
     }
@@ -135,8 +126,15 @@ pub fn check_versions(asked: &Directives) -> Result<(i32, i32)> {
     Ok((reader, writer))
 }
 
-fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
+/// What the versions that the caller asks for imply. A table isn't upgraded to lists of features
+/// for readers alone.
+fn implied_by_versions(base: Option<&Protocol>, asked: &Directives) -> Result<BTreeSet<String>> {
     let (reader, writer) = check_versions(asked)?;
+    if base.is_some() && reader == FEATURES_READER && writer < FEATURES_WRITER {
+        return Err(Error::invalid_argument(format!(
+            "reader version {FEATURES_READER} needs writer version {FEATURES_WRITER} (P092): raise both"
+        )));
+    }
     // Version 7 names features one by one: on its own it asks for none.
     if writer == FEATURES_WRITER {
         return Ok(BTreeSet::new());
