@@ -209,6 +209,5 @@ def _begin(tail: _native.Tail, since: int | str | None) -> _native.TailOffset:
     if since is not None:
         if isinstance(since, bool) or not isinstance(since, int) or since < -1:
             raise InvalidArgumentError(f"since is a version, -1 before the first one, or an offset, not {since!r}")
-        is_newest = since == tail.newest_version()
-        start = records.TailStart(latest=True) if is_newest else records.TailStart(version=since + 1)
+        start = records.TailStart(version=0) if since < 0 else records.TailStart(after=since)
     return tail.start(start)

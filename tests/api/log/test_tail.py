@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltaplane import DeltaTable, OnceWriter, exceptions, write_deltalake
+from deltaplane import DeltaTable, OnceWriter, _native, exceptions, write_deltalake
+from deltaplane.table.follow import _begin, tail_request
 
 CHANGES = {"delta.enableChangeDataFeed": "true"}
 # The kinds of commits.
@@ -288,3 +289,29 @@ def test_a_start_with_more_files_than_are_kept(tmp_table: Callable[[], str]) -> 
     ends = [json.loads(item.offset) for item in items]
     assert [tuple(end["after"]) for end in ends[:2]] == [ordered[19_999], ordered[39_999]]
     assert (ends[2]["version"], ends[2]["isStartingVersion"]) == (2, False)
+
+
+@pytest.mark.parametrize("versions", [1, 3])
+def test_no_commit_is_passed_over_while_a_follower_begins(tmp_path: Path, versions: int) -> None:
+    for number in range(versions):
+        write_deltalake(tmp_path, pa.table({"x": [number]}), mode="append")
+
+    class WhileOthersCommit:
+        """A follower after each of whose calls another writer commits."""
+
+        def __init__(self, tail: Any) -> None:
+            self.tail = tail
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*arguments: Any) -> Any:
+                done = getattr(self.tail, name)(*arguments)
+                write_deltalake(tmp_path, pa.table({"x": [-1]}), mode="append")
+                return done
+
+            return call
+
+    tail = _native.Tail.open(str(tmp_path), None, tail_request())
+    since = versions - 1
+    offset = _begin(WhileOthersCommit(tail), since)  # type: ignore[arg-type]  # in place of the core's class
+    rows = next(iter(DeltaTable(tmp_path).tail(since=str(offset))))
+    assert rows.version == since + 1

@@ -57,9 +57,10 @@ class TailRequest(Record):
 
 
 class TailStart(Record):
-    """Where a follower begins: a version, the first version from a time on, behind the newest one,
-    or with all its rows."""
+    """Where a follower begins: after a version, which may be the newest one, with a version, with
+    the first version from a time on, behind the newest one, or with all its rows."""
 
+    after: int | None = None
     version: int | None = None
     timestamp_ms: int | None = None
     latest: bool = False

@@ -75,16 +75,19 @@ pub enum TailStart {
     Snapshot,
     /// After the newest version.
     Latest,
+    /// After this version, which may be the newest one.
+    After(u64),
     /// With the rows that this version added.
     Version(u64),
     /// With the first version at or after this time in ms.
     Timestamp(i64),
 }
 
-/// A start as its user writes it: a version goes before a time, and both before `latest`.
+/// A start as its user writes it: the first that is given counts.
 #[derive(Default, Deserialize)]
 #[serde(rename = "TailStart", default)]
 struct StartFields {
+    after: Option<u64>,
     version: Option<u64>,
     timestamp_ms: Option<i64>,
     latest: bool,
@@ -92,11 +95,12 @@ struct StartFields {
 
 impl From<StartFields> for TailStart {
     fn from(fields: StartFields) -> Self {
-        match (fields.version, fields.timestamp_ms) {
-            (Some(version), _) => TailStart::Version(version),
-            (None, Some(ms)) => TailStart::Timestamp(ms),
-            (None, None) if fields.latest => TailStart::Latest,
-            (None, None) => TailStart::Snapshot,
+        match (fields.after, fields.version, fields.timestamp_ms) {
+            (Some(version), _, _) => TailStart::After(version),
+            (None, Some(version), _) => TailStart::Version(version),
+            (None, None, Some(ms)) => TailStart::Timestamp(ms),
+            (None, None, None) if fields.latest => TailStart::Latest,
+            (None, None, None) => TailStart::Snapshot,
         }
     }
 }
@@ -186,6 +190,8 @@ impl Tail {
         let version = match from {
             TailStart::Snapshot => return Ok(offset_at(newest, true)),
             TailStart::Latest => return Ok(offset_at(newest + 1, false)),
+            TailStart::After(version) if version == newest => return Ok(offset_at(newest + 1, false)),
+            TailStart::After(version) => version.saturating_add(1),
             TailStart::Version(version) => version,
             TailStart::Timestamp(ms) => match version_at(&self.store, ms.saturating_sub(1)).await {
                 Ok(before) => before + 1,
