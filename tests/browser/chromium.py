@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -49,6 +50,14 @@ _FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 """
 
 
+# What the browser answers where a page went away while a command ran on it.
+_NAVIGATED = re.compile("navigated or closed|[Cc]ontext (was destroyed|with specified id)")
+
+
+class NavigatedError(AssertionError):
+    """The page went away for another one while a command ran on it."""
+
+
 class Chromium:
     """A running browser."""
 
@@ -71,7 +80,8 @@ class Chromium:
             if got.get("id") != self._number:
                 self.events.append(got)
             elif "error" in got:
-                raise AssertionError(f"{method}: {got['error']}")
+                kind = NavigatedError if _NAVIGATED.search(str(got["error"])) else AssertionError
+                raise kind(f"{method}: {got['error']}")
             else:
                 result: dict[str, Any] = got["result"]
                 return result

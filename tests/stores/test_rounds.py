@@ -56,7 +56,8 @@ class Requests:
     spans: list[tuple[str, float, float]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    recorded: bool = False
+    # Which operation is recorded, if one is.
+    recorded: object | None = None
     # The proxy serves each connection in a thread of its own.
     connections: set[threading.Thread] = field(default_factory=set)
     looking: threading.Lock = field(default_factory=threading.Lock)
@@ -67,10 +68,12 @@ class Requests:
         with self.lock:
             self.new_connections += threading.current_thread() not in self.connections
             self.connections.add(threading.current_thread())
-        if self.recorded:
+        operation = self.recorded
+        if operation is not None:
             self.wait_for_rest()
         answer = ask()
-        if self.recorded:
+        # The client leaves some requests behind, whose answers come while the next operation runs.
+        if operation is not None and operation is self.recorded:
             kind = "LIST" if request.command == "GET" and "list-type" in request.path else request.command
             end = time.monotonic()
             with self.lock:
@@ -105,11 +108,11 @@ class Requests:
     @contextmanager
     def of(self) -> Iterator[Requests]:
         """Records the requests of a block, and no others."""
-        self.spans, self.lines, self.new_connections, self.recorded = [], [], 0, True
+        self.spans, self.lines, self.new_connections, self.recorded = [], [], 0, object()
         try:
             yield self
         finally:
-            self.recorded = False
+            self.recorded = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,8 @@ class Remote:
         """Copies a local table to a new place; leaves out files with this ending."""
         import boto3
 
+        # The checksums of its commits are put after them.
+        _native.finish_background(60)
         options = self.server.options
         client = boto3.client(
             "s3",

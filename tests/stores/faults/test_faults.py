@@ -171,6 +171,8 @@ def table(remote: Remote) -> str:
     location = f"s3://faults/t{time.monotonic_ns()}"
     for commit in range(3):
         write_deltalake(location, rows(commit * 100), mode="append", storage_options=remote.server.options)
+    # The commits' checksums are put after them.
+    _native.finish_background(60)
     return location
 
 

@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::committer::authority;
 use crate::environment::new_id;
+use crate::listing::is_missing_place;
 use crate::progress::Tell;
 use crate::transaction::dry_run::dry_run;
 use crate::transaction::{Operation, Staged, commit};
@@ -147,7 +148,7 @@ async fn run(
             ));
         }
         Ok(base) => Some(base),
-        Err(e) if e.kind() == Kind::TableNotFound => None,
+        Err(e) if e.kind() == Kind::TableNotFound && !is_missing_place(&e) => None,
         Err(e) => return Err(e),
     };
     let domains = cloned::domains(&domains_of(Some(source)).await?, &domains_of(base.as_ref()).await?)?;

@@ -11,6 +11,7 @@ use deltaplane_store::{Backend, ObjectInfo, Store};
 use crate::committer::known::{Known, at_catalog};
 use crate::committer::proposed::Proposed;
 use crate::committer::{Buffer, Committer, Content, LogTail, Maintenance, Ratified, StagedFile};
+use crate::listing::missing_place;
 
 /// A catalog's table: its committer, and the store behind.
 pub(crate) struct Managed {
@@ -68,7 +69,10 @@ impl Managed {
         }
         let before = self.known().latest;
         let tail = self.committer.log_tail(from).await;
-        let tail = tail.map_err(|e| at_catalog(self.committer.as_ref(), &e))?;
+        let tail = tail.map_err(|e| match at_catalog(self.committer.as_ref(), &e) {
+            gone if gone.kind() == Kind::TableNotFound => missing_place(gone),
+            e => e,
+        })?;
         if tail.latest < before {
             let what = format!(
                 "the catalog says that version {} is the newest, after version {} was: it was set back, or the table was dropped and created; open the table again",

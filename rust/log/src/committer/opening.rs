@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 
 use crate::committer::managed::Managed;
+use crate::listing::{is_missing_place, missing_place};
 
 /// The newest ratified version, or the error of asking for it.
 pub(super) type Asked = Shared<BoxFuture<'static, Result<Option<u64>, Arc<Error>>>>;
@@ -29,7 +30,10 @@ pub(super) async fn latest(managed: &Managed, from: u64) -> Result<Option<u64>> 
     match ASKED.try_with(Clone::clone) {
         Ok(asked) => {
             let answer = asked.await;
-            let answer = answer.map_err(|e| Error::new(e.kind(), e.message().to_owned()))?;
+            let answer = answer.map_err(|e| {
+                let own = Error::new(e.kind(), e.message().to_owned());
+                if is_missing_place(&e) { missing_place(own) } else { own }
+            })?;
             // It may have been asked again since.
             Ok(answer.max(managed.known().latest))
         }

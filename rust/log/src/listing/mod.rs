@@ -87,27 +87,32 @@ pub(crate) fn listed(name: &LogName) -> ObjectInfo {
 
 fn no_place(e: Error) -> Error {
     match e.kind() {
-        Kind::ObjectNotFound => {
-            let cause = Error::new(e.kind(), e.message());
-            e.with_kind(Kind::TableNotFound).with_source(cause)
-        }
+        Kind::ObjectNotFound => missing_place(e),
         _ => e,
     }
 }
 
-/// Whether there is no table because there is no bucket or container: then none can be created.
+/// The error of a location where no table can be created: without a bucket or container, or whose
+/// name in a catalog has another table by now, or none.
+pub(crate) fn missing_place(e: Error) -> Error {
+    let cause = Error::new(Kind::ObjectNotFound, e.message());
+    e.with_kind(Kind::TableNotFound).with_source(cause)
+}
+
+/// Whether there is no table because its place is missing: then none can be created.
 pub(crate) fn is_missing_place(e: &Error) -> bool {
     let cause = std::error::Error::source(e).and_then(|cause| cause.downcast_ref::<Error>());
     e.kind() == Kind::TableNotFound && cause.is_some_and(|cause| cause.kind() == Kind::ObjectNotFound)
 }
 
 /// Whether this location has a table: its log contains a commit or a checkpoint.
+///
+/// # Errors
+/// `TableNotFound` if its bucket or container doesn't exist, or if its name in a catalog has
+/// another table by now, or none; errors of the store.
 pub async fn is_table(store: &Store) -> Result<bool> {
-    let names = match list_from(store, 0).await {
-        Err(e) if e.kind() == Kind::TableNotFound => return Ok(false),
-        names => names?,
-    };
-    Ok(names
+    Ok(list_from(store, 0)
+        .await?
         .iter()
         .any(|n| !matches!(n.kind, LogFile::Checksum | LogFile::Compaction { .. })))
 }
