@@ -97,7 +97,7 @@ def scan(
             if left == 0:
                 return
 
-    return register_io_source(rows, schema=_frame(schema.empty_table()).schema, is_pure=True)
+    return register_io_source(rows, schema=_types(schema), is_pure=True)
 
 
 def _opened(source: TableUri | DeltaTable, version: VersionLike | None, options: StorageOptions | None) -> DeltaTable:
@@ -114,6 +114,8 @@ _READ_ALIKE = "Int8 Int16 Int32 Int64 Float32 Float64 Boolean String Binary Deci
 _MODERN = dt.date(1900, 1, 1)
 # Share of matching rows from which on Polars' own reader is the faster one.
 _MANY = 0.4
+# Files whose bounds are read to estimate how many rows match.
+_BOUNDED = 64
 # Files whose footers are read to estimate what a scan skips.
 _FOOTERS = 4
 # Most files whose footers are compared before the first one is read.
@@ -137,7 +139,8 @@ def _plain_files(
         return None
     if not columns or set(columns) & set(table.metadata().partition_columns):
         return None
-    wanted = dict(_frame(schema.empty_table().select(columns)).schema)
+    own = _types(schema)
+    wanted = {name: own[name] for name in columns}
     if any(kind.base_type().__name__ not in _READ_ALIKE for kind in wanted.values()):
         return None
     dated = [name for name, kind in wanted.items() if kind.is_temporal()]
@@ -161,7 +164,8 @@ def _skips_most(snapshot: _native.Snapshot, node: Node, necessary: _native.Predi
     """Whether deltaplane's reader, which decodes only the pages that may match, skips most rows:
     by the bounds few rows match, and the footers of the first files rule out most of their row
     groups. Files of one row group each don't tell."""
-    if matching_share(node, files) >= _MANY:
+    lowest, highest = (_bounds(files, name).head(_BOUNDED).to_list() for name in ("min", "max"))
+    if matching_share(node, lowest, highest) >= _MANY:
         return False
     groups, selected = snapshot.row_groups(necessary, _FOOTERS)
     return groups <= min(files.num_rows, _FOOTERS) or 2 * selected <= groups
@@ -169,15 +173,24 @@ def _skips_most(snapshot: _native.Snapshot, node: Node, necessary: _native.Predi
 
 def _is_modern(files: pa.RecordBatch, names: list[str]) -> bool:
     """Whether the statistics of files exclude old days and instants in these columns."""
-    lowest = files.column("min")
+    import polars as pl
+
+    if not names:
+        return True
+    lowest = _bounds(files, "min").struct
     for name in names:
-        if lowest.type.get_field_index(name) < 0:
+        if name not in lowest.fields:
             return False
-        for value in lowest.field(name).to_pylist():
-            day = value.date() if isinstance(value, dt.datetime) else value
-            if day is None or day < _MODERN:
-                return False
+        days = lowest.field(name).cast(pl.Date)
+        first = days.min()
+        if days.null_count() > 0 or not isinstance(first, dt.date) or first < _MODERN:
+            return False
     return True
+
+
+def _bounds(files: pa.RecordBatch, name: str) -> pl.Series:
+    """Each file's bounds as a struct. pyarrow would load pandas for those that are instants."""
+    return _frame(files.select([name]))[name]
 
 
 def _has_columns(file: str, wanted: Mapping[str, Any]) -> bool:
@@ -202,6 +215,14 @@ def _read_by_polars(
         lazy = lazy.filter(condition)
     lazy = lazy.select(columns)
     yield from (lazy if limit is None else lazy.head(limit)).collect_batches()
+
+
+def _types(schema: pa.Schema) -> pl.Schema:
+    """Polars' types of a schema's columns."""
+    import pyarrow as pa
+
+    # `empty_table` makes arrays of lists, for which pyarrow loads pandas: some 40 MB, and 0.2 s.
+    return _frame(pa.Table.from_batches([], schema)).schema
 
 
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:

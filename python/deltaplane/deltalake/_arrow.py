@@ -10,8 +10,9 @@ from deltaplane.io.arrow_views import with_whole_buffers
 if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
+    from numpy.typing import NDArray
 
-__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "delta_schema", "with_views", "without_infinity"]
+__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "delta_schema", "numbers", "with_views", "without_infinity"]
 
 
 def with_views(schema: pa.Schema) -> pa.Schema:
@@ -77,15 +78,33 @@ def without_infinity(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _finite(column: Any) -> Any:
+def numbers(column: Any) -> NDArray[Any]:
+    """The values of an array of integers or floating numbers, with any value for null, without a
+    copy. pyarrow's own conversions load pandas, its functions as much memory: some 40 MB."""
+    import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
+
+    kind = "f" if pa.types.is_floating(column.type) else "i"
+    values = np.frombuffer(column.buffers()[1] or b"", f"{kind}{column.type.bit_width // 8}")
+    return values[column.offset : column.offset + len(column)]
+
+
+def _finite(column: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
 
     if pa.types.is_floating(column.type):
+        if not np.isinf(numbers(column)).any():
+            return column
+        import pyarrow.compute as pc
+
         return pc.if_else(pc.is_inf(column), pa.scalar(None, column.type), column)
     if pa.types.is_struct(column.type):
         fields = [column.type.field(index) for index in range(column.type.num_fields)]
-        children = [_finite(child) for child in column.flatten()]
+        bounds = column.flatten()
+        children = [_finite(child) for child in bounds]
+        if all(child is bound for child, bound in zip(children, bounds, strict=True)):
+            return column
         return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
     return column
 

@@ -178,15 +178,19 @@ class RawDeltaTable:
         """One row for each file. Paths are URL-encoded, as in the log: libraries decode them."""
         import pyarrow as pa
 
-        from deltaplane.deltalake._arrow import as_arro3_table, without_infinity
+        from deltaplane.deltalake._arrow import as_arro3_table, numbers, without_infinity
 
         with deltalake_errors():
             adds = self.inner.get_add_actions(flatten)
         adds = without_infinity(adds)
-        paths = pa.array([path_in_log(path) for path in adds["path"].to_pylist()], pa.string())
-        adds = adds.set_column(adds.schema.get_field_index("path"), "path", paths)
+        paths = adds["path"].to_pylist()
+        in_log = [path_in_log(path) for path in paths]
+        # Making an array of a list loads pandas.
+        if in_log != paths:
+            adds = adds.set_column(adds.schema.get_field_index("path"), "path", pa.array(in_log, pa.string()))
         index = adds.schema.get_field_index("modification_time")
-        millis = adds["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+        micros = numbers(adds["modification_time"].combine_chunks().view(pa.int64()))
+        millis = pa.Array.from_buffers(pa.int64(), len(adds), [None, pa.py_buffer(micros // 1000)])
         return as_arro3_table(adds.set_column(index, "modification_time", millis))
 
     def dataset_partitions(self, schema: Any, file_pruning_predicate: Any = None) -> list[Any]:

@@ -8,35 +8,34 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from deltaplane.expr.tree import Node
 
 __all__ = ["matching_share"]
 
-# Files that an estimate looks at.
-_MOST_FILES = 64
 # The share of a comparison about which the bounds say nothing: of one value, and of a range.
 _OF_ONE_VALUE = 0.1
 _OF_A_RANGE = 1.0
 
 
-def matching_share(node: Node, files: pa.RecordBatch) -> float:
+def matching_share(
+    node: Node, lowest: Sequence[Mapping[str, Any] | None], highest: Sequence[Mapping[str, Any] | None]
+) -> float:
     """The estimated share, 0 to 1, if values are spread evenly between a file's bounds.
 
     Args:
         node: a condition of comparisons of columns with constants, combined by AND and OR.
-        files: a batch of `Snapshot.plan`, with the structs `min` and `max`.
+        lowest: each file's lower bounds, by column.
+        highest: the upper ones, of the same files.
 
-    >>> import pyarrow as pa
     >>> from deltaplane.expr import tree
-    >>> files = pa.record_batch({"min": [{"x": 0}], "max": [{"x": 100}]})
+    >>> lowest, highest = [{"x": 0}], [{"x": 100}]
     >>> x = tree.column(["x"])
     >>> at_least, below = (tree.compare(cmp, x, tree.literal(v, "long")) for cmp, v in ((">=", "40"), ("<", "45")))
-    >>> round(matching_share(at_least, files), 2), round(matching_share(tree.all_of([at_least, below]), files), 2)
-    (0.6, 0.05)
+    >>> round(matching_share(at_least, lowest, highest), 2)
+    0.6
+    >>> round(matching_share(tree.all_of([at_least, below]), lowest, highest), 2)
+    0.05
     """
-    lowest, highest = (files.column(name).slice(0, _MOST_FILES).to_pylist() for name in ("min", "max"))
     shares = [_share(node, low or {}, high or {}) for low, high in zip(lowest, highest, strict=True)]
     return sum(shares) / len(shares) if shares else _OF_A_RANGE
 

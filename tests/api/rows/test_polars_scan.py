@@ -6,6 +6,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -226,3 +228,27 @@ def test_columns_of_partitioned_files_are_read_by_polars(tmp_path: Path, by_pola
     assert by_polars == [["x"]]
     assert lazy.collect().sort("x")["p"].to_list() == ["a", "b", "a"]
     assert by_polars == [["x"]]
+
+
+SCANS = {
+    "ours": "import deltaplane.polars; frame = deltaplane.polars.scan(sys.argv[1])",
+    "by the room": "import deltaplane.deltalake as room; room.install(); frame = pl.scan_delta(sys.argv[1])",
+}
+
+
+@pytest.mark.parametrize("scan", SCANS)
+def test_scans_load_neither_pandas_nor_the_functions_of_pyarrow(tmp_path: Path, scan: str) -> None:
+    """Each takes 40 MB and a fifth of a second, and pyarrow loads pandas to make an array."""
+    # The room hides infinite bounds by functions of pyarrow.
+    write_deltalake(tmp_path, rows_of(random.Random(1), 100).drop_columns(["f", "g"]))
+    script = f"""
+import sys
+import polars as pl
+{SCANS[scan]}
+print(frame.filter(pl.col("id") >= 90, pl.col("t").is_not_null() | pl.col("t").is_null()).collect().height)
+print([name for name in ("pandas", "pyarrow.compute") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["10", "[]"], done.stderr
