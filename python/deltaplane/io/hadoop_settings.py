@@ -216,6 +216,8 @@ def beside(options: Mapping[str, str], explicit: Iterable[str]) -> dict[str, str
     >>> beside({"aws_session_token": "…", "aws_region": "eu-north-1"}, ["ACCESS_KEY_ID"])
     {'aws_region': 'eu-north-1'}
     """
+    if not options:
+        return {}
     own = {_plain(key) for key in explicit}
     replaced = own.union(*(group for group in _GROUPS if group & own))
     return {key: value for key, value in options.items() if _plain(key) not in replaced}

@@ -86,7 +86,8 @@ def opened_address(
 ) -> tuple[str, dict[str, str] | None]:
     """The location of a table, and the options of its store: an open table's own, and those of the
     call. `creates` and the errors are those of `table_address`."""
-    if not isinstance(table_or_uri, OpenTable):
+    # To look for the methods of an open table takes longer than to tell a text.
+    if isinstance(table_or_uri, str) or not isinstance(table_or_uri, OpenTable):
         location, options = table_address(table_or_uri, storage_options, creates=creates)
         return location, options or None
     location, options = table_address(
@@ -193,7 +194,8 @@ def write_deltalake(
     Traceback (most recent call last):
     deltaplane.exceptions.InvalidArgumentError: ...
     """
-    table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
+    is_open = not isinstance(table_or_uri, str) and isinstance(table_or_uri, OpenTable)
+    table = table_or_uri if is_open else None
     location, options = opened_address(table_or_uri, storage_options, creates=True)
     intent = WriteIntent(
         mode=mode,
