@@ -194,8 +194,7 @@ def write_deltalake(
     Traceback (most recent call last):
     deltaplane.exceptions.InvalidArgumentError: ...
     """
-    is_open = not isinstance(table_or_uri, str) and isinstance(table_or_uri, OpenTable)
-    table = table_or_uri if is_open else None
+    table = None if isinstance(table_or_uri, str) or not isinstance(table_or_uri, OpenTable) else table_or_uri
     location, options = opened_address(table_or_uri, storage_options, creates=True)
     intent = WriteIntent(
         mode=mode,
