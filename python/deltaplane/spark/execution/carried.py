@@ -44,6 +44,9 @@ def scan_settings(location: str, options: Mapping[str, str] | None, place: str) 
 
     Args:
         location, options, place: as in `files_place`.
+
+    Raises:
+        NativeScanUnavailable: the catalog hands out credentials that no setting gives to Hadoop.
     """
     if not is_name(location):
         return {}

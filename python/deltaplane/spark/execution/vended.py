@@ -7,7 +7,6 @@ as options of its relation, which no plan and no log shows.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict
@@ -18,10 +17,10 @@ from deltaplane import _native
 from deltaplane.exceptions import StoreDeniedError
 from deltaplane.io.credentials import fetch, is_local, provider_name
 from deltaplane.io.hadoop_settings import store_of
+from deltaplane.spark.jvm.internals import NativeScanUnavailable
+from deltaplane.spark.jvm.store_settings import settings_of
 
 __all__ = ["hadoop_settings", "vended_provider"]
-
-_log = logging.getLogger(__name__)
 
 # Credentials are asked for again this long before they end, so that a job has that time.
 _AHEAD_SECONDS = 300
@@ -30,11 +29,14 @@ _TABLES = 4096
 
 _PROVIDERS: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], _VendedCredentials] = OrderedDict()
 _lock = threading.Lock()
-# The kinds of stores that were warned of.
-_warned: set[str] = set()
 
 _TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 _KEYS = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+# The session's setting of the class that gives Google's connector its tokens. The connector has
+# none; the one of Unity Catalog's jar takes the token from the settings.
+_TOKEN_CLASS = "fs.gs.auth.access.token.provider"
+# The end of a token without one.
+_NO_END_MS = 2**53
 
 
 class _VendedCredentials:
@@ -105,11 +107,14 @@ def hadoop_settings(place: str, options: Mapping[str, str]) -> dict[str, str]:
 
     Hadoop opens a bucket once in a process and then uses the credentials of that time, so the
     settings disable this: tables of one bucket may have different credentials.
+
+    Raises:
+        NativeScanUnavailable: no setting gives Hadoop such credentials.
     """
     name, store = options.get("credential_provider"), store_of(place)
     if name is None or store is None or not is_local(name):
         return {}
-    fields, _ = fetch(name)
+    fields, end_ms = fetch(name)
     credentials = dict(fields)
     if store.kind == "s3a" and {"access_key_id", "secret_access_key"} <= credentials.keys():
         token = credentials.get("session_token")
@@ -127,10 +132,16 @@ def hadoop_settings(place: str, options: Mapping[str, str]) -> dict[str, str]:
             "fs.abfs.impl.disable.cache": "true",
             "fs.abfss.impl.disable.cache": "true",
         }
-    if store.kind not in _warned:
-        _warned.add(store.kind)
-        _log.warning(
-            "Spark's own scan has no setting for the credentials that the catalog hands out for %s: it uses those of the session",
-            place.partition("://")[0],
-        )
-    return {}
+    held = settings_of() if store.kind == "gs" and "token" in credentials else None
+    if held is not None and any(key.startswith(_TOKEN_CLASS) for key in held.settings(store)):
+        return {
+            "fs.gs.auth.type": "ACCESS_TOKEN_PROVIDER",
+            "fs.gs.auth.access.token.credential": credentials["token"],
+            "fs.gs.auth.access.token.expiration": str(_NO_END_MS if end_ms is None else end_ms),
+            # The token is for the table's folder, not for those above it.
+            "fs.gs.create.items.conflict.check.enable": "false",
+            "fs.gs.impl.disable.cache": "true",
+        }
+    raise NativeScanUnavailable(
+        f"Spark's file system for {place.partition('://')[0]}:// has no setting for the credentials that the catalog hands out"
+    )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
@@ -114,6 +115,7 @@ def read(
     try:
         jvm = _internals.Jvm.of(spark)
         check_file_system(spark, place_of(location, snapshot.location))
+        access = scan_settings(location, store_options, snapshot.location)
     except _internals.NativeScanUnavailable as reason:
         if distributed_plan:
             raise UnsupportedFeatureError(
@@ -126,8 +128,7 @@ def read(
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
     warn_of_shared_settings(spark, place_of(location, snapshot.location), spark_options)
     jobs = _jobs(spark, location, store_options, snapshot.location, distributed_plan)
-    spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
-    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, {**access, **spark_options})
 
 
 @checked(spark="SparkSession | _Original", options="Mapping | None")
@@ -247,6 +248,7 @@ def live_frame(
     try:
         jvm = _internals.Jvm.of(spark)
         check_file_system(spark, place_of(location, snapshot.location))
+        access = scan_settings(location, store_options, snapshot.location)
     except _internals.NativeScanUnavailable as reason:
         raise UnsupportedFeatureError(
             f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
@@ -255,14 +257,13 @@ def live_frame(
     warn_of_shared_settings(spark, place_of(location, snapshot.location), spark_options)
     place, files_access = files_place(location, store_options, snapshot.location)
     jobs = _jobs(spark, location, store_options, snapshot.location, distributed_plan)
-    spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
 
     def reopened() -> _native.Snapshot:
         with in_session(spark):
             return _native.Snapshot.open(location, store_options)
 
     snapshots = LiveSnapshots(snapshot, reopened, _native.RawStore.open(place, files_access))
-    frame: DataFrame = data_frame(spark, jvm, snapshots, jobs, spark_options)
+    frame: DataFrame = data_frame(spark, jvm, snapshots, jobs, {**access, **spark_options})
     return frame
 
 
@@ -274,8 +275,10 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
         _internals.Jvm.of(spark)
         if is_name(location):
             with in_session(spark):
-                snapshot = _native.Snapshot.open(location, split_options(options)[0])
+                store_options = split_options(options)[0]
+                snapshot = _native.Snapshot.open(location, store_options)
                 check_file_system(spark, place_of(location, snapshot.location))
+                scan_settings(location, store_options, snapshot.location)
         else:
             check_file_system(spark, location)
     except _internals.NativeScanUnavailable:
@@ -354,8 +357,14 @@ def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
         UnsupportedFeatureError: the session can't run the native scan (Spark Connect, an untested
             Spark version).
     """
-    try:
+    with _for_commands(table):
         return _internals.Jvm.of(spark)
+
+
+@contextmanager
+def _for_commands(table: str) -> Iterator[None]:
+    try:
+        yield
     except _internals.NativeScanUnavailable as reason:
         raise UnsupportedFeatureError(
             f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
@@ -376,7 +385,8 @@ def read_with_places(
     jvm = jvm_of_commands(spark, snapshot.uri)
     store_options, spark_options = split_options(options)
     jobs = _jobs(spark, location, store_options, snapshot.location, None)
-    spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
+    with _for_commands(snapshot.uri):
+        spark_options = {**scan_settings(location, store_options, snapshot.location), **spark_options}
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
 
 

@@ -102,11 +102,12 @@ def read_stream(
             raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
         jvm = _internals.Jvm.of(spark)
         jvm.load_streams(spark)
+        table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
+        scan_settings(location, store_options, table.tail.snapshot.location)
     except _internals.NativeScanUnavailable as reason:
         _log.info("following %s through the data source: %s", location, reason)
         reader = portable_stream_reader(spark, store_options)
         return reader.options(**own).load(location)
-    table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
 
     def scan_options() -> dict[str, str]:
         # For each batch: a stream outlives the credentials that a catalog handed out before.
