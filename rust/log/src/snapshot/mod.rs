@@ -464,19 +464,24 @@ impl Snapshot {
         commits.find(|c| c.is_single() && c.version() == version)
     }
 
+    /// Each commit after version `base` up to this one, oldest first; `None` unless all are in
+    /// memory.
+    pub(crate) fn commits_in_hand_after(&self, base: Option<u64>) -> Option<Vec<Arc<Commit>>> {
+        let wanted = base.map_or(0, |b| b + 1)..=self.version();
+        wanted.map(|version| self.commit_in_hand(version).cloned()).collect()
+    }
+
     /// Each commit after version `base` up to this one, oldest first. Reads the single commits even
     /// where this snapshot used a checkpoint or a compaction instead. Ends before the first one
     /// that is missing.
     pub(crate) async fn commits_after(&self, base: Option<u64>) -> Result<Vec<Arc<Commit>>> {
-        let wanted: Vec<u64> = (base.map_or(0, |b| b + 1)..=self.version()).collect();
-        let in_hand: Vec<Arc<Commit>> = wanted.iter().filter_map(|v| self.commit_in_hand(*v).cloned()).collect();
-        if in_hand.len() == wanted.len() {
+        if let Some(in_hand) = self.commits_in_hand_after(base) {
             return Ok(in_hand);
         }
-        let first = wanted.first().copied().unwrap_or_default();
+        let first = base.map_or(0, |b| b + 1);
         let mut names = list_from(&self.inner.store, first).await?;
         names.retain(|n| n.kind == paths::LogFile::Commit && n.version <= self.version());
-        let contiguous = names.iter().zip(&wanted).take_while(|(n, v)| n.version == **v);
+        let contiguous = names.iter().zip(first..).take_while(|(n, v)| n.version == *v);
         let names: Vec<LogName> = contiguous.map(|(n, _)| n.clone()).collect();
         reader::read(&self.inner.store, &names).await
     }

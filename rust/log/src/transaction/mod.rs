@@ -9,6 +9,7 @@ pub mod own_commits;
 pub(crate) mod post_commit;
 pub(crate) mod read_set;
 pub(crate) mod rebase;
+pub(crate) mod recent_commits;
 pub(crate) mod retained_files;
 pub(crate) mod settling;
 pub(crate) mod squash;
@@ -633,6 +634,7 @@ fn pass_on(
     let own = Snapshot::after_unread(base.store(), Some(base), base.version() + 1, text).ok()?;
     let own = own.own(Some(base), put_ms).contended(turn.waited, attempt > 1);
     own_commits::keep_early(&own);
+    recent_commits::keep(&own);
     Some(own)
 }
 

@@ -141,10 +141,13 @@ fn is_same_table(first: &Snapshot, second: &Snapshot) -> bool {
     first.state().metadata().id == second.state().metadata().id
 }
 
-/// Whether a snapshot is of the table at this location, opened with these options and by the same
-/// catalog, if any: another store may be behind others.
 fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
-    let own = snapshot.store();
+    is_alike(snapshot.store(), store)
+}
+
+/// Whether stores are of one location, opened with the same options and by the same catalog, if
+/// any: another store may be behind others.
+pub(super) fn is_alike(own: &Store, store: &Store) -> bool {
     own.location().as_str() == store.location().as_str() && own.options() == store.options() && decide_alike(own, store)
 }
 

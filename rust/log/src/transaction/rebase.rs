@@ -13,7 +13,7 @@ use deltaplane_store::Store;
 use serde_json::Value;
 
 use crate::commit::reader::{Commit, CommitFiles};
-use crate::transaction::Staged;
+use crate::transaction::{Staged, recent_commits};
 use crate::{Snapshot, history};
 
 /// Facts of the winners so far, for the next attempt.
@@ -178,7 +178,13 @@ pub(crate) async fn rebase_to(
     rebase: &mut Rebase,
 ) -> Result<Snapshot> {
     let seen = base.map(Snapshot::version);
-    let commits = newest.commits_after(seen).await?;
+    let commits = match newest
+        .commits_in_hand_after(seen)
+        .or_else(|| recent_commits::since(&newest, seen))
+    {
+        Some(commits) => commits,
+        None => newest.commits_after(seen).await?,
+    };
     let mut next = seen.map_or(0, |v| v + 1);
     let mut before = base.map(|b| Before {
         protocol: b.state().protocol(),

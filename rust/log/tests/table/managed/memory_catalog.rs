@@ -33,6 +33,8 @@ pub struct MemoryCatalog {
     pub denies_reports: bool,
     /// How many unpublished commits it holds.
     pub most_unpublished: Option<usize>,
+    /// Whether commits of this process take turns.
+    pub takes_turns: bool,
 }
 
 #[derive(Default)]
@@ -183,6 +185,10 @@ impl Committer for MemoryCatalog {
 
     fn report_delay(&self) -> Option<Duration> {
         self.report_delay
+    }
+
+    fn takes_turns(&self) -> bool {
+        self.takes_turns
     }
 
     fn permits(&self, _: Maintenance) -> bool {

@@ -12,10 +12,14 @@ use super::*;
 
 /// A counted table in an object store that a catalog manages, and the plain store of its objects.
 fn remote() -> (Store, Arc<MemoryCatalog>, Asked, Store) {
+    remote_by(MemoryCatalog::default())
+}
+
+fn remote_by(catalog: MemoryCatalog) -> (Store, Arc<MemoryCatalog>, Asked, Store) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let (plain, _, asked) = counted::at(&format!("s3://managed-{number}/t"));
-    let catalog = Arc::new(MemoryCatalog::default());
+    let catalog = Arc::new(catalog);
     let store = managed(&plain, catalog.clone(), None).unwrap();
     (store, catalog, asked, plain)
 }
@@ -81,6 +85,31 @@ fn a_commit_is_one_staged_file_and_one_call() {
             (3, 1, 1),
             "{requests:?}"
         );
+    });
+}
+
+#[test]
+fn a_commit_that_waited_for_a_checkpoint_reads_none_of_the_commits_before_it() {
+    let catalog = MemoryCatalog {
+        takes_turns: true,
+        permits: true,
+        ..MemoryCatalog::default()
+    };
+    block_on(async {
+        let (store, catalog, asked, _) = remote_by(catalog);
+        let interval = json!({"mode": "append", "configuration": {"delta.checkpointInterval": "10"}});
+        planned(&store, interval).await.commit(Vec::new()).await.unwrap();
+        let early = planned(&store, json!({"mode": "append"})).await;
+        for number in 0..40 {
+            append(&store, &format!("f{number}")).await;
+        }
+        let (before, _) = settled(&asked, &catalog);
+        assert!(before.iter().any(|r| r.contains("0030.checkpoint")), "{before:?}");
+        let done = early.commit(vec![add("early", None)]).await.unwrap();
+        let (requests, calls) = settled(&asked, &catalog);
+        assert_eq!((done.version, files(&done.snapshot).await.len()), (41, 41));
+        assert!(requests.iter().all(|r| r.contains("00041.")), "{requests:?}");
+        assert_eq!(calls, ["propose 41"]);
     });
 }
 
