@@ -1,9 +1,7 @@
-//! Cache of the last commits that this process made to tables of catalogs. A commit that waited for
-//! its turn while others made a checkpoint is checked against all commits since its own version;
-//! the newest snapshot has only those after the checkpoint, and to list and read the others would
-//! take longer than the commit.
-//!
-//! Only for tables whose catalog never takes a version back.
+//! Cache of the last commits that this process made to tables whose catalog never takes a version
+//! back. A commit that waited for its turn while others made a checkpoint is checked against all
+//! commits since its own version; the newest snapshot has only those after the checkpoint, and to
+//! list and read the others would take longer than the commit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,11 +58,11 @@ pub(crate) fn since(snapshot: &Snapshot, base: Option<u64>) -> Option<Vec<Arc<Co
     let wanted = base.map_or(0, |base| base + 1)..=snapshot.version();
     let is_wanted =
         |made: &&Made| wanted.contains(&made.commit.version()) && made.table_id == *id && is_alike(&made.store, store);
-    let mut found: Vec<_> = cached()
+    let mut matches: Vec<_> = cached()
         .iter()
         .filter(is_wanted)
         .map(|made| Arc::clone(&made.commit))
         .collect();
-    found.sort_by_key(|commit| commit.version());
-    found.iter().map(|commit| commit.version()).eq(wanted).then_some(found)
+    matches.sort_by_key(|commit| commit.version());
+    matches.iter().map(|commit| commit.version()).eq(wanted).then_some(matches)
 }
