@@ -64,5 +64,9 @@ pub(crate) fn since(snapshot: &Snapshot, base: Option<u64>) -> Option<Vec<Arc<Co
         .map(|made| Arc::clone(&made.commit))
         .collect();
     matches.sort_by_key(|commit| commit.version());
-    matches.iter().map(|commit| commit.version()).eq(wanted).then_some(matches)
+    matches
+        .iter()
+        .map(|commit| commit.version())
+        .eq(wanted)
+        .then_some(matches)
 }
