@@ -19,7 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltaplane import CommitProperties, DeltaTable, GroupWriter, Transaction, _native, write_deltalake
+from deltaplane import (
+    Catalog,
+    CommitProperties,
+    DeltaTable,
+    GroupWriter,
+    Transaction,
+    _native,
+    transaction,
+    write_deltalake,
+)
 from deltaplane.exceptions import ConstraintViolationError, MetadataChangedException
 from deltaplane.io import records
 from deltaplane.table.follow import limits, tail_request
@@ -305,6 +314,25 @@ def test_an_append_returns_before_its_checksum_is_stored(remote: Remote, hundred
     assert sorted(kind for kind, _, _ in requests.spans) == ["HEAD", "LIST", "PUT", "PUT", "PUT"]
     fresh = other_handle(remote, opened.location)
     assert (fresh.version(), fresh.count()) == (106, 105 * 100 + 20)
+
+
+def test_a_transaction_over_tables_of_a_catalog(remote: Remote, tmp_path: Path) -> None:
+    catalog = Catalog(f"sqlite:///{tmp_path}/lake.db", storage_options=remote.options)
+    catalog.create_catalog("main", storage_root=f"s3://rounds/{tmp_path.name}")
+    catalog.create_schema("main.shop")
+    names = ["main.shop.a", "main.shop.b"]
+    for name in names:
+        catalog.create_table(name, rows(0, 1).schema)
+
+    def both(first: int) -> None:
+        with transaction(catalog, names) as tx:
+            for name in names:
+                tx.write(name, rows(first, 10))
+
+    both(0)
+    # A data file after the other; then, after the catalog's decision, each table's commit beside its checksum.
+    assert_within(remote, 3, 6, lambda: both(10))
+    assert [catalog.table(name).count() for name in names] == [20, 20]
 
 
 def other_handle(remote: Remote, location: str) -> DeltaTable:

@@ -111,7 +111,9 @@ class TableTransaction:
         from deltaplane.write.api import write_deltalake
 
         options.setdefault("mode", "append")
-        result: WriteResult = write_deltalake(self.table(name), data, **options)
+        # By its location: a write needn't open the table.
+        options["storage_options"] = {**self.catalog.storage_options, **(options.get("storage_options") or {})}
+        result: WriteResult = write_deltalake(self.catalog.location(name), data, **options)
         return result
 
     def sql(self, text: str, *, args: Mapping[str, Any] | Sequence[Any] | None = None) -> QueryResult:

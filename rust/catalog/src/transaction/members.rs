@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_log::GroupMember;
 use deltaplane_log::committer::{Buffer, Committer, buffered, managed};
+use deltaplane_log::{GroupMember, own_commits};
 use deltaplane_store::Store;
 use futures::future::join_all;
 use tracing::warn;
@@ -51,8 +51,10 @@ impl Member {
         let in_transaction = format!("{} in transaction {transaction_id}", committer.name());
         let buffer = Arc::new(Buffer::new(in_transaction, tail.clone(), committer.as_ref())?);
         let outside = managed(&plain, Arc::clone(&committer) as Arc<dyn Committer>, Some(tail))?;
+        let inside = buffered(&plain, Arc::clone(&buffer))?;
+        own_commits::lend(&outside, &inside, &buffer);
         Ok(Member {
-            inside: buffered(&plain, Arc::clone(&buffer))?,
+            inside,
             table_id: loaded.metadata.table_uuid.clone(),
             committer,
             buffer,

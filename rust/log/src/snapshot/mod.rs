@@ -164,6 +164,20 @@ impl Snapshot {
         shown.newest_until(self.newest_until_ms)
     }
 
+    /// The same version by another handle of the same table.
+    pub(crate) fn by(&self, store: &Store) -> Self {
+        let inner = &self.inner;
+        let (checkpoint, commits) = (inner.checkpoint.clone(), inner.commits.clone());
+        let (segment, state) = (inner.segment.clone(), Arc::clone(&inner.state));
+        let mut same = Self::assemble(store, segment, checkpoint, commits, state);
+        if let Some(made) = Arc::get_mut(&mut same.inner) {
+            made.copy = inner.copy.clone();
+            made.checksum = inner.checksum.clone();
+            made.checksum_before = inner.checksum_before.clone();
+        }
+        same.following(self)
+    }
+
     /// The version of its checkpoint, with this segment and this one's columns.
     pub(crate) fn without_commits(&self, segment: LogSegment) -> Self {
         let inner = &self.inner;

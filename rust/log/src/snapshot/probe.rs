@@ -36,14 +36,16 @@ impl Snapshot {
     }
 
     /// Whether an append on this own commit needn't ask for the newest version before: the catalog
-    /// answers a lost race with the commits that won, and none was lost lately. After a checkpoint
+    /// answers a lost race with the commits that won, and none was lost lately; and nobody else
+    /// commits to a table in a transaction over several tables. After a checkpoint
     /// the process's commits begin at it by themselves; only a tail that is too long asks for one
     /// of another process.
     pub fn asks_by_commit(&self) -> bool {
         let first = self
             .last_own()
             .is_some_and(|own| own.version == self.version() && !own.raced);
-        first && self.is_fresh() && !self.has_too_long_tail() && committer::takes_turns(self.store())
+        let answers = committer::takes_turns(self.store()) || committer::buffer_of(self.store()).is_some();
+        first && self.is_fresh() && !self.has_too_long_tail() && answers
     }
 
     /// The newest version of the table that this process committed this version to; `None` if only

@@ -134,7 +134,11 @@ impl<'a> Part<'a> {
         let managed = committer::of(&member.store).ok_or_else(|| {
             Error::internal("a table outside of a catalog came into a transaction; please report this")
         })?;
-        let base = Snapshot::open(&member.store, Some(member.buffer.base_version())).await?;
+        let version = member.buffer.base_version();
+        let base = match own_commits::at(&member.store, version) {
+            Some(own) => own,
+            None => Snapshot::open(&member.store, Some(version)).await?,
+        };
         // Its catalog said so when the transaction began.
         let base = base.newest_until(member.buffer.began_ms());
         let commands = squash::commands_of(&member.buffer)?;

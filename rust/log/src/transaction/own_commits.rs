@@ -8,7 +8,7 @@ use deltaplane_error::Result;
 use deltaplane_store::{PerProcess, Store, with_retry_limit};
 
 use crate::Snapshot;
-use crate::committer::{decide_alike, is_managed};
+use crate::committer::{Buffer, decide_alike, is_managed};
 use crate::transaction::{AFTER_COMMIT, Committed};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first. A process
@@ -27,6 +27,21 @@ static KNOWN: PerProcess<SnapshotCache> = PerProcess::new(SnapshotCache::default
 /// What was kept of a table under the same options.
 pub fn of(store: &Store) -> Option<Snapshot> {
     KNOWN.get().of(store)
+}
+
+/// This version of a table whose catalog never takes one back, if it is the cached one.
+pub(crate) fn at(store: &Store, version: u64) -> Option<Snapshot> {
+    let own = of(store).filter(|own| own.version() == version)?;
+    Some(own.by(store))
+}
+
+/// Caches for a table's handle in a transaction over several tables what is cached for the one
+/// `outside` of it, if that is the version with which the transaction began: its first write then
+/// opens nothing.
+pub fn lend(outside: &Store, inside: &Store, buffer: &Buffer) {
+    if let Some(own) = at(outside, buffer.base_version()) {
+        keep_early(&own.by(inside).newest_until(buffer.began_ms()));
+    }
 }
 
 /// The cached snapshot of the same table, if it is newer than this one: only for tables whose
