@@ -330,7 +330,8 @@ def test_a_transaction_over_tables_of_a_catalog(remote: Remote, tmp_path: Path) 
                 tx.write(name, rows(first, 10))
 
     both(0)
-    # A data file after the other; then, after the catalog's decision, each table's commit beside its checksum.
+    # A data file after the other; after the catalog's decision, each table's commit beside its
+    # checksum.
     assert_within(remote, 3, 6, lambda: both(10))
     assert [catalog.table(name).count() for name in names] == [20, 20]
 
