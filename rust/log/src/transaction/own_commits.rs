@@ -8,7 +8,7 @@ use deltaplane_error::Result;
 use deltaplane_store::{PerProcess, Store, with_retry_limit};
 
 use crate::Snapshot;
-use crate::committer::{Buffer, decide_alike, is_managed};
+use crate::committer::{Buffer, decide_alike, is_managed, takes_turns};
 use crate::transaction::{AFTER_COMMIT, Committed};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first. A process
@@ -29,9 +29,10 @@ pub fn of(store: &Store) -> Option<Snapshot> {
     KNOWN.get().of(store)
 }
 
-/// This version of a table whose catalog never takes one back, if it is the cached one.
+/// This version of a table whose catalog never takes one back, if it is the cached one. Only where
+/// commits take turns: simulated processes, which share this one, don't.
 pub(crate) fn at(store: &Store, version: u64) -> Option<Snapshot> {
-    let own = of(store).filter(|own| own.version() == version)?;
+    let own = of(store).filter(|own| own.version() == version && takes_turns(store))?;
     Some(own.by(store))
 }
 
