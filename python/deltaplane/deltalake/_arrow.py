@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.io.arrow_views import with_whole_buffers
@@ -10,7 +11,6 @@ from deltaplane.io.arrow_views import with_whole_buffers
 if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
-    from numpy.typing import NDArray
 
 __all__ = ["as_arro3_reader", "as_arro3_table", "declared", "delta_schema", "numbers", "with_views", "without_infinity"]
 
@@ -78,23 +78,23 @@ def without_infinity(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def numbers(column: Any) -> NDArray[Any]:
+def numbers(column: Any) -> Sequence[Any]:
     """The values of an array of integers or floating numbers, with any value for null, without a
-    copy. pyarrow's own conversions load pandas, its functions as much memory: some 40 MB."""
-    import numpy as np
+    copy. pyarrow's own conversions load pandas, its functions as much memory: some 40 MB. numpy may
+    not be installed."""
     import pyarrow as pa
 
-    kind = "f" if pa.types.is_floating(column.type) else "i"
-    values = np.frombuffer(column.buffers()[1] or b"", f"{kind}{column.type.bit_width // 8}")
-    return values[column.offset : column.offset + len(column)]
+    formats: Any = {pa.float16(): "e", pa.float32(): "f", pa.float64(): "d", pa.int64(): "q"}
+    values: Any = memoryview(column.buffers()[1] or b"").cast("B").cast(formats[column.type])
+    shown: Sequence[Any] = values[column.offset : column.offset + len(column)]
+    return shown
 
 
 def _finite(column: Any) -> Any:
-    import numpy as np
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
-        if not np.isinf(numbers(column)).any():
+        if not any(map(math.isinf, numbers(column))):
             return column
         import pyarrow.compute as pc
 

@@ -4,6 +4,7 @@ converts its arguments, calls deltaplane's table, and converts the result.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -190,8 +191,9 @@ class RawDeltaTable:
             adds = adds.set_column(adds.schema.get_field_index("path"), "path", pa.array(in_log, pa.string()))
         index = adds.schema.get_field_index("modification_time")
         micros = numbers(adds["modification_time"].combine_chunks().view(pa.int64()))
-        millis = pa.Array.from_buffers(pa.int64(), len(adds), [None, pa.py_buffer(micros // 1000)])
-        return as_arro3_table(adds.set_column(index, "modification_time", millis))
+        millis = pa.py_buffer(array("q", (value // 1000 for value in micros)))
+        times = pa.Array.from_buffers(pa.int64(), len(adds), [None, millis])
+        return as_arro3_table(adds.set_column(index, "modification_time", times))
 
     def dataset_partitions(self, schema: Any, file_pruning_predicate: Any = None) -> list[Any]:
         """Path of each file, and an expression of pyarrow that holds for its rows."""

@@ -171,7 +171,8 @@ async fn run(
     base.state().check_write()?;
     base.state().check_properties()?;
     let retention_ms = retention(&base, request)?;
-    let cutoff_ms = now_ms().saturating_sub(retention_ms);
+    // Without a retention, what was removed in this millisecond goes, too.
+    let cutoff_ms = now_ms().saturating_sub(retention_ms) + i64::from(retention_ms == 0);
     let expired = async {
         match looks_by_log {
             true => Expired::of(&base, cutoff_ms, last?).await.map(Some),
