@@ -332,6 +332,20 @@ def test_a_table_that_exists_is_named_in_deltalakes_words(tmp_path: Path) -> Non
         room.write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
 
 
+def test_files_are_listed_with_their_times_in_milliseconds_and_without_infinite_bounds(tmp_path: Path) -> None:
+    room.write_deltalake(tmp_path, pa.table({"x": [1.5, float("inf")], "y": [1.0, 2.0]}))
+    (logged,) = (
+        action["add"]
+        for line in (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+        if "add" in (action := json.loads(line))
+    )
+    for flatten in (False, True):
+        (listed,) = pa.table(room.DeltaTable(tmp_path).get_add_actions(flatten)).to_pylist()
+        assert listed["modification_time"] == logged["modificationTime"] > 10**12
+        highest = {name: listed[f"max.{name}"] for name in "xy"} if flatten else listed["max"]
+        assert highest == {"x": None, "y": 2.0}
+
+
 def test_private_names_that_libraries_import() -> None:
     from deltaplane.deltalake.writer import writer
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import RecordBatchReader, Table
 
-__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "delta_schema", "numbers", "with_views", "without_infinity"]
+__all__ = ["as_arro3_reader", "as_arro3_table", "declared", "delta_schema", "with_views", "without_infinity"]
 
 
 def with_views(schema: pa.Schema) -> pa.Schema:
@@ -78,13 +78,13 @@ def without_infinity(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def numbers(column: Any) -> Sequence[Any]:
-    """The values of an array of integers or floating numbers, with any value for null, without a
-    copy. pyarrow's own conversions load pandas, its functions as much memory: some 40 MB. numpy may
+def _numbers(column: Any) -> Sequence[Any]:
+    """The values of an array of floating numbers, with any value for null, without a copy.
+    pyarrow's own conversions load pandas, its functions as much memory: some 40 MB. numpy may
     not be installed."""
     import pyarrow as pa
 
-    formats: Any = {pa.float16(): "e", pa.float32(): "f", pa.float64(): "d", pa.int64(): "q"}
+    formats: Any = {pa.float16(): "e", pa.float32(): "f", pa.float64(): "d"}
     values: Any = memoryview(column.buffers()[1] or b"").cast("B").cast(formats[column.type])
     shown: Sequence[Any] = values[column.offset : column.offset + len(column)]
     return shown
@@ -94,7 +94,7 @@ def _finite(column: Any) -> Any:
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
-        if not any(map(math.isinf, numbers(column))):
+        if not any(map(math.isinf, _numbers(column))):
             return column
         import pyarrow.compute as pc
 

@@ -4,7 +4,6 @@ converts its arguments, calls deltaplane's table, and converts the result.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -179,7 +178,7 @@ class RawDeltaTable:
         """One row for each file. Paths are URL-encoded, as in the log: libraries decode them."""
         import pyarrow as pa
 
-        from deltaplane.deltalake._arrow import as_arro3_table, numbers, without_infinity
+        from deltaplane.deltalake._arrow import as_arro3_table, without_infinity
 
         with deltalake_errors():
             adds = self.inner.get_add_actions(flatten)
@@ -190,9 +189,8 @@ class RawDeltaTable:
         if in_log != paths:
             adds = adds.set_column(adds.schema.get_field_index("path"), "path", pa.array(in_log, pa.string()))
         index = adds.schema.get_field_index("modification_time")
-        micros = numbers(adds["modification_time"].combine_chunks().view(pa.int64()))
-        millis = pa.py_buffer(array("q", (value // 1000 for value in micros)))
-        times = pa.Array.from_buffers(pa.int64(), len(adds), [None, millis])
+        # Of milliseconds, as in the log.
+        times = adds["modification_time"].combine_chunks().view(pa.int64())
         return as_arro3_table(adds.set_column(index, "modification_time", times))
 
     def dataset_partitions(self, schema: Any, file_pruning_predicate: Any = None) -> list[Any]:
