@@ -75,12 +75,13 @@ def scan(
     table = _opened(source, version, storage_options)
     snapshot = table._snapshot
     schema = Scan(snapshot.scan(None)).schema
+    types = _types(schema)
 
     def rows(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         node, necessary = (None, None) if condition is None else _necessary(condition, schema, snapshot)
-        files = _plain_files(table, schema.names if columns is None else columns, schema, node, necessary)
+        files = _plain_files(table, schema.names if columns is None else columns, types, node, necessary)
         if files is not None:
             yield from _read_by_polars(files, columns or schema.names, condition, limit)
             return
@@ -97,7 +98,7 @@ def scan(
             if left == 0:
                 return
 
-    return register_io_source(rows, schema=_types(schema), is_pure=True)
+    return register_io_source(rows, schema=types, is_pure=True)
 
 
 def _opened(source: TableUri | DeltaTable, version: VersionLike | None, options: StorageOptions | None) -> DeltaTable:
@@ -125,7 +126,7 @@ _MOST_FILES = 4096
 def _plain_files(
     table: DeltaTable,
     columns: list[str],
-    schema: pa.Schema,
+    types: pl.Schema,
     node: Node | None,
     necessary: _native.Predicate | None,
 ) -> list[str] | None:
@@ -139,8 +140,7 @@ def _plain_files(
         return None
     if not columns or set(columns) & set(table.metadata().partition_columns):
         return None
-    own = _types(schema)
-    wanted = {name: own[name] for name in columns}
+    wanted = {name: types[name] for name in columns}
     if any(kind.base_type().__name__ not in _READ_ALIKE for kind in wanted.values()):
         return None
     dated = [name for name, kind in wanted.items() if kind.is_temporal()]
@@ -182,8 +182,7 @@ def _is_modern(files: pa.RecordBatch, names: list[str]) -> bool:
         if name not in lowest.fields:
             return False
         days = lowest.field(name).cast(pl.Date)
-        first = days.min()
-        if days.null_count() > 0 or not isinstance(first, dt.date) or first < _MODERN:
+        if days.null_count() > 0 or (days < _MODERN).any():
             return False
     return True
 

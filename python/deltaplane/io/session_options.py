@@ -35,6 +35,7 @@ __all__ = [
     "merged",
     "of_session",
     "overriding",
+    "settings_of_call",
     "transaction_of_thread",
     "use",
     "user_metadata",
@@ -207,7 +208,7 @@ def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
     store = store_of(location)
     if store is None:
         return own
-    settings = {**({} if held is None else held.settings(store)), **theirs}
+    settings = {**settings_of_call(store), **theirs}
     if settings:
         translation = translate(location, settings, own, os.environ)
         own |= translation.options
@@ -216,6 +217,12 @@ def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
     if not has_credentials(own):
         own |= beside(found_for(store.kind, os.environ), own)
     return own
+
+
+def settings_of_call(store: Store) -> Mapping[str, str]:
+    """Hadoop's settings of a store, in the session of the call."""
+    held = _held()
+    return {} if held is None else held.settings(store)
 
 
 def _of_name(location: str, own: dict[str, str], held: Source | None) -> dict[str, str]:

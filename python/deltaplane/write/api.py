@@ -25,7 +25,7 @@ from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from typing_extensions import Unpack
+    from typing_extensions import TypeIs, Unpack
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.rewriting import CommandResult
@@ -81,13 +81,17 @@ class OpenTable(Protocol):
         """Moves to a version that this process committed."""
 
 
+def _is_open(table_or_uri: TableUri | OpenTable) -> TypeIs[OpenTable]:
+    # To look for the methods of an open table takes longer than to tell a text.
+    return not isinstance(table_or_uri, str) and isinstance(table_or_uri, OpenTable)
+
+
 def opened_address(
     table_or_uri: TableUri | OpenTable, storage_options: StorageOptions | None, *, creates: bool = False
 ) -> tuple[str, dict[str, str] | None]:
     """The location of a table, and the options of its store: an open table's own, and those of the
     call. `creates` and the errors are those of `table_address`."""
-    # To look for the methods of an open table takes longer than to tell a text.
-    if isinstance(table_or_uri, str) or not isinstance(table_or_uri, OpenTable):
+    if not _is_open(table_or_uri):
         location, options = table_address(table_or_uri, storage_options, creates=creates)
         return location, options or None
     location, options = table_address(
@@ -194,7 +198,7 @@ def write_deltalake(
     Traceback (most recent call last):
     deltaplane.exceptions.InvalidArgumentError: ...
     """
-    table = None if isinstance(table_or_uri, str) or not isinstance(table_or_uri, OpenTable) else table_or_uri
+    table = table_or_uri if _is_open(table_or_uri) else None
     location, options = opened_address(table_or_uri, storage_options, creates=True)
     intent = WriteIntent(
         mode=mode,

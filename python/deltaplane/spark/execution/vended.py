@@ -17,8 +17,8 @@ from deltaplane import _native
 from deltaplane.exceptions import StoreDeniedError
 from deltaplane.io.credentials import fetch, is_local, provider_name
 from deltaplane.io.hadoop_settings import store_of
+from deltaplane.io.session_options import settings_of_call
 from deltaplane.spark.jvm.internals import NativeScanUnavailable
-from deltaplane.spark.jvm.store_settings import settings_of
 
 __all__ = ["hadoop_settings", "vended_provider"]
 
@@ -132,8 +132,8 @@ def hadoop_settings(place: str, options: Mapping[str, str]) -> dict[str, str]:
             "fs.abfs.impl.disable.cache": "true",
             "fs.abfss.impl.disable.cache": "true",
         }
-    held = settings_of() if store.kind == "gs" and "token" in credentials else None
-    if held is not None and any(key.startswith(_TOKEN_CLASS) for key in held.settings(store)):
+    has_token = store.kind == "gs" and "token" in credentials
+    if has_token and any(key.startswith(_TOKEN_CLASS) for key in settings_of_call(store)):
         return {
             "fs.gs.auth.type": "ACCESS_TOKEN_PROVIDER",
             "fs.gs.auth.access.token.credential": credentials["token"],

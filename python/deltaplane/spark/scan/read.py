@@ -278,6 +278,7 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
                 store_options = split_options(options)[0]
                 snapshot = _native.Snapshot.open(location, store_options)
                 check_file_system(spark, place_of(location, snapshot.location))
+                # Whether there are any for the catalog's credentials.
                 scan_settings(location, store_options, snapshot.location)
         else:
             check_file_system(spark, location)
@@ -363,6 +364,7 @@ def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
 
 @contextmanager
 def _for_commands(table: str) -> Iterator[None]:
+    """Refuses a command on rows where the native scan can't run."""
     try:
         yield
     except _internals.NativeScanUnavailable as reason:

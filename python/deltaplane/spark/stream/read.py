@@ -103,6 +103,7 @@ def read_stream(
         jvm = _internals.Jvm.of(spark)
         jvm.load_streams(spark)
         table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
+        # Whether there are any for the catalog's credentials.
         scan_settings(location, store_options, table.tail.snapshot.location)
     except _internals.NativeScanUnavailable as reason:
         _log.info("following %s through the data source: %s", location, reason)

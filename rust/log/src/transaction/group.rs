@@ -135,7 +135,7 @@ impl<'a> Part<'a> {
             Error::internal("a table outside of a catalog came into a transaction; please report this")
         })?;
         let version = member.buffer.base_version();
-        let base = match own_commits::at(&member.store, version) {
+        let base = match own_commits::at(&member.store, version, &member.store) {
             Some(own) => own,
             None => Snapshot::open(&member.store, Some(version)).await?,
         };

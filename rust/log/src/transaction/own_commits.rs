@@ -29,19 +29,20 @@ pub fn of(store: &Store) -> Option<Snapshot> {
     KNOWN.get().of(store)
 }
 
-/// This version of a table whose catalog never takes one back, if it is the cached one. Only where
-/// commits take turns: simulated processes, which share this one, don't.
-pub(crate) fn at(store: &Store, version: u64) -> Option<Snapshot> {
+/// This version of a table whose catalog never takes one back, if it is the cached one, for this
+/// handle or another one of the table. Only where commits take turns: simulated processes, which
+/// share this one, don't.
+pub(crate) fn at(store: &Store, version: u64, handle: &Store) -> Option<Snapshot> {
     let own = of(store).filter(|own| own.version() == version && takes_turns(store))?;
-    Some(own.by(store))
+    Some(own.by(handle))
 }
 
 /// Caches for a table's handle in a transaction over several tables what is cached for the one
 /// `outside` of it, if that is the version with which the transaction began: its first write then
 /// opens nothing.
 pub fn lend(outside: &Store, inside: &Store, buffer: &Buffer) {
-    if let Some(own) = at(outside, buffer.base_version()) {
-        keep_early(&own.by(inside).newest_until(buffer.began_ms()));
+    if let Some(own) = at(outside, buffer.base_version(), inside) {
+        keep_early(&own.newest_until(buffer.began_ms()));
     }
 }
 
