@@ -86,9 +86,11 @@ def scan(
             yield from _read_by_polars(files, columns or schema.names, condition, limit)
             return
         left = limit
-        for batch in Scan(snapshot.scan(columns, necessary), snapshot.location).batches():
+        scanned = Scan(snapshot.scan(columns, necessary), snapshot.location).batches()
+        # A limited scan ends with the first batch that suffices.
+        for batches in _gathered(scanned, _FRAME_BYTES if limit is None else 0):
             # Polars takes a frame without columns for one without rows.
-            frame = _frame(batch)
+            frame = _frame(batches)
             if condition is not None:
                 frame = frame.filter(condition)
             if left is not None:
@@ -121,6 +123,8 @@ _BOUNDED = 64
 _FOOTERS = 4
 # Most files whose footers are compared before the first one is read.
 _MOST_FILES = 4096
+# Bytes of Arrow data from which on Polars gets a frame.
+_FRAME_BYTES = 8 << 20
 
 
 def _plain_files(
@@ -146,10 +150,12 @@ def _plain_files(
     dated = [name for name, kind in wanted.items() if kind.is_temporal()]
     paths: list[str] = []
     for batch in Scan(snapshot.plan(necessary)).batches():
-        if batch.column("deletion_vector").null_count < batch.num_rows or not _is_modern(batch, dated):
+        if batch.column("deletion_vector").null_count < batch.num_rows:
             return None
         is_first = not paths
         if is_first and node is not None and necessary is not None and _skips_most(snapshot, node, necessary, batch):
+            return None
+        if not _is_modern(batch, dated):
             return None
         paths += batch.column("path").to_pylist()
         if len(paths) > _MOST_FILES:
@@ -164,11 +170,16 @@ def _skips_most(snapshot: _native.Snapshot, node: Node, necessary: _native.Predi
     """Whether deltaplane's reader, which decodes only the pages that may match, skips most rows:
     by the bounds few rows match, and the footers of the first files rule out most of their row
     groups. Files of one row group each don't tell."""
-    lowest, highest = (_bounds(files, name).head(_BOUNDED).to_list() for name in ("min", "max"))
-    if matching_share(node, lowest, highest) >= _MANY:
-        return False
     groups, selected = snapshot.row_groups(necessary, _FOOTERS)
-    return groups <= min(files.num_rows, _FOOTERS) or 2 * selected <= groups
+    if groups > min(files.num_rows, _FOOTERS):
+        if 2 * selected > groups:
+            return False
+        # These are all files: at most this share of their rows matches.
+        if files.num_rows <= _FOOTERS and selected < _MANY * groups:
+            return True
+    # Polars makes a series in its threads, which keep the processors busy for a while after it.
+    lowest, highest = (_bounds(files, name).head(_BOUNDED).to_list() for name in ("min", "max"))
+    return matching_share(node, lowest, highest) < _MANY
 
 
 def _is_modern(files: pa.RecordBatch, names: list[str]) -> bool:
@@ -214,6 +225,23 @@ def _read_by_polars(
         lazy = lazy.filter(condition)
     lazy = lazy.select(columns)
     yield from (lazy if limit is None else lazy.head(limit)).collect_batches()
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], least_bytes: int) -> Iterator[pa.Table]:
+    """Batches joined until they have this number of bytes: Polars' threads wake up for each frame,
+    and keep the processors from the reader for a while after it."""
+    import pyarrow as pa
+
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        gathered.append(batch)
+        size += batch.get_total_buffer_size()
+        if size >= least_bytes:
+            yield pa.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 def _types(schema: pa.Schema) -> pl.Schema:

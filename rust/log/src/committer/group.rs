@@ -70,7 +70,7 @@ impl Managed {
 
     /// The highest version up to which all are known to be published.
     pub(crate) fn published(&self) -> Option<u64> {
-        self.known().published
+        self.unpublished_from().checked_sub(1)
     }
 
     /// The newest version that is known to be ratified.

@@ -1,6 +1,7 @@
 //! A catalog's table: the questions that its catalog is asked, and where the content of a commit
 //! is.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -19,6 +20,9 @@ pub(crate) struct Managed {
     pub(super) committer: Arc<dyn Committer>,
     pub(super) proposed: Proposed,
     known: Mutex<Known>,
+    /// The number of versions up to the newest one that handles of this process published, which
+    /// may be more than the catalog knows. Shared with the handle before this one.
+    published_here: Mutex<Arc<AtomicU64>>,
     /// The answer that named the table, until the first question.
     pub(super) first: Arc<Mutex<Option<LogTail>>>,
     /// The committer, if it keeps the commits of a transaction over several tables.
@@ -37,6 +41,7 @@ impl Managed {
             committer,
             proposed: Proposed::default(),
             known: Mutex::new(known),
+            published_here: Mutex::default(),
             first,
             buffer: None,
         }
@@ -59,6 +64,10 @@ impl Managed {
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn published_here(&self) -> MutexGuard<'_, Arc<AtomicU64>> {
+        self.published_here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the catalog for the newest ratified version and the commits from `from` on.

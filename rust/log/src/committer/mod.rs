@@ -30,7 +30,7 @@ pub use seam::{Committer, Content, Decision, LogTail, Maintenance, Proposal, Rat
 
 pub(crate) use managed::of;
 pub(crate) use opening::with_one_answer;
-pub(crate) use publish::publish_after_commit;
+pub(crate) use publish::{publish_after_commit, share_publications};
 pub(crate) use staging::{delete_staged, orphans};
 pub(crate) use turns::{Turn, turn};
 
@@ -107,6 +107,11 @@ pub(crate) fn is_managed(store: &Store) -> bool {
 /// Whether commits of this process to the table in this store propose one after another.
 pub(crate) fn takes_turns(store: &Store) -> bool {
     of(store).is_some_and(|managed| managed.takes_turns())
+}
+
+/// Whether a commit to the table in this store reports its publication before it returns.
+pub(crate) fn reports_at_once(store: &Store) -> bool {
+    of(store).is_some_and(|managed| managed.committer.report_delay().is_some_and(|delay| delay.is_zero()))
 }
 
 /// What decides the commits of the table in this store.

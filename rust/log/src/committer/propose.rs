@@ -35,7 +35,7 @@ impl Managed {
             _ => Content::Staged(self.stage(&proposal, text).await?),
         };
         for _ in 0..MOST_PROPOSALS {
-            proposal.published = self.known().published;
+            proposal.published = self.published();
             let decision = self.committer.propose(&proposal).await;
             match decision.map_err(|e| at_catalog(self.committer.as_ref(), &e))? {
                 Decision::Ratified => {

@@ -1,6 +1,9 @@
 //! Publishing: ratified commits are copied to the names that readers without a catalog's answer
 //! find, in the order of their versions. Anybody may do it, any number of times (P158).
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::paths::{self, LOG_DIR};
 use deltaplane_store::{PutOutcome, Store};
@@ -19,21 +22,20 @@ impl Managed {
     ///
     /// Errors: `CorruptLog` if a file with another content has the name of one of them.
     pub(crate) async fn publish(&self, version: u64) -> Result<u64> {
-        let next = |published: Option<u64>| published.map_or(0, |p| p + 1);
-        let mut from = next(self.known().published);
+        let mut from = self.unpublished_from();
         if from > version {
             return Ok(from - 1);
         }
         // Another thread may be publishing the same versions.
         let _turn = turn_of(self, Work::Publishing).await;
-        from = next(self.known().published);
+        from = self.unpublished_from();
         if from > version {
             return Ok(from - 1);
         }
         let held = |from: u64| (from..=version).all(|v| self.known().commit(v).is_some());
         if !held(from) {
             self.ask_tail(from).await?;
-            from = next(self.known().published);
+            from = self.unpublished_from();
         }
         for version in from..=version {
             let commit = self.known().commit(version).cloned();
@@ -44,10 +46,19 @@ impl Managed {
                     done => done?,
                 }
             }
+            self.published_here().fetch_max(version + 1, Ordering::Relaxed);
             let mut known = self.known();
             known.published = known.published.max(Some(version));
         }
         Ok(self.known().published.unwrap_or(version))
+    }
+
+    /// The first version that isn't known to be published.
+    pub(super) fn unpublished_from(&self) -> u64 {
+        let here = self.published_here().load(Ordering::Relaxed);
+        let mut known = self.known();
+        known.published = known.published.max(here.checked_sub(1));
+        known.published.map_or(0, |published| published + 1)
     }
 
     /// Whether another process published this version, and the log's clean-up has taken it away
@@ -75,6 +86,15 @@ impl Managed {
             .with_version(commit.version)
             .with_path(key)),
         }
+    }
+}
+
+/// Lets two handles of one table know of each other's publications: what one of them publishes,
+/// also later, the other one doesn't publish again.
+pub(crate) fn share_publications(first: &Store, second: &Store) {
+    if let (Some(first), Some(second)) = (managed::of(first), managed::of(second)) {
+        let shared = Arc::clone(&first.published_here());
+        *second.published_here() = shared;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use deltaplane_error::Result;
+use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::segment::LogName;
 use deltaplane_store::ProbeResult;
@@ -51,7 +51,7 @@ impl Snapshot {
     /// The newest version of the table that this process committed this version to; `None` if only
     /// opening the table again can tell. Names don't identify a table, which may have been deleted
     /// and created again at the same place. The text of the commit does, since no two have the same
-    /// transaction id.
+    /// transaction id. A catalog knows its tables by their identity.
     pub async fn newest_after_own(&self) -> Result<Option<Self>> {
         if !self.is_fresh() {
             return Ok(None);
@@ -59,6 +59,13 @@ impl Snapshot {
         let Some(own) = self.commit_in_hand(self.version()) else {
             return Ok(None);
         };
+        if committer::is_managed(self.store()) {
+            return match self.update().await {
+                // Opening tells whether the name has another table now.
+                Err(e) if e.kind() == Kind::TableNotFound => Ok(None),
+                newest => newest.map(Some),
+            };
+        }
         if !self.store().is_local() {
             return self.newest_by_listing().await;
         }

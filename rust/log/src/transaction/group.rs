@@ -4,7 +4,9 @@
 //! and all commits are made again, because each names the versions of all.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::conflict::{Intent, Isolation, ReadSet};
@@ -13,6 +15,7 @@ use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::committer::managed::Managed;
@@ -434,8 +437,8 @@ impl Round {
         join_all(lost).await;
     }
 
-    /// The work after the commits: publication, checksums, checkpoints. Nothing of it can fail the
-    /// transaction.
+    /// The work after the commits: publication, checksums, checkpoints; in the background, but for
+    /// the checkpoints. Nothing of it can fail the transaction.
     async fn finish(self, parts: &[Part<'_>], attempt: usize) -> Vec<Option<GroupCommitted>> {
         // First all: a version is read as soon as it is known.
         for (part, proposal) in parts.iter().zip(self.group) {
@@ -444,7 +447,9 @@ impl Round {
             }
         }
         let put_ms = self.put_ms;
-        let finished = parts.iter().zip(self.made).map(|(part, made)| async move {
+        // The files that are written in the background would delay the other tables' snapshots.
+        let (snapshots, group_end) = watch::channel(());
+        let finished = parts.iter().zip(self.made).map(|(part, made)| async {
             let (made, staged) = (made?, part.staged.as_ref()?);
             let base = Some(&part.base);
             let won = Won {
@@ -454,6 +459,7 @@ impl Round {
                 put_ms,
                 attempt,
                 read: None,
+                group_end: Some(group_end.clone()),
             };
             let committed = finish_won(&part.member.store, staged, won).await;
             Some(GroupCommitted {
@@ -462,7 +468,14 @@ impl Round {
                 files: files_of(staged),
             })
         });
-        join_all(finished).await
+        let mut finished = pin!(join_all(finished));
+        // Without a checkpoint nothing waits for the store.
+        let at_once = futures::poll!(finished.as_mut());
+        drop(snapshots);
+        match at_once {
+            Poll::Ready(all) => all,
+            Poll::Pending => finished.await,
+        }
     }
 }
 

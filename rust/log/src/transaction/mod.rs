@@ -35,6 +35,7 @@ use deltaplane_store::{
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::committer::{self, Maintenance, publish_after_commit};
@@ -45,7 +46,7 @@ use crate::transaction::retained_files::{check_kept, first_kept};
 use crate::transaction::hidden_values::{hide_values, hides_values};
 use crate::transaction::post_commit::{Ahead, Hooks, previous_checksum};
 use crate::transaction::rebase::{Rebase, rebase_to, rebase_to_newest};
-use crate::transaction::settling::settle_later;
+use crate::transaction::settling::{may_settle_later, settle_later};
 use crate::{Snapshot, now_ms};
 
 /// Attempts if the caller sets no bound. Each lost attempt means that another writer succeeded, so
@@ -567,6 +568,7 @@ async fn attempt_until_done(
                     put_ms,
                     attempt,
                     read,
+                    group_end: None,
                 };
                 return finish_won(store, &staged, won).await;
             }
@@ -655,6 +657,9 @@ struct Won<'a> {
     attempt: usize,
     /// The snapshot after it, if it is known already.
     read: Option<Snapshot>,
+    /// In a transaction over several tables, the work in the background begins when the sender is
+    /// dropped.
+    group_end: Option<watch::Receiver<()>>,
 }
 
 /// Does the work after a commit that is durable.
@@ -665,6 +670,7 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
         put_ms,
         attempt,
         read,
+        group_end,
         ..
     } = won;
     let (version, text, mut ahead) = (base.map_or(0, |b| b.version() + 1), made.text.clone(), won.ahead);
@@ -675,8 +681,10 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
             .map_err(|e| unread(version, e))?;
         return Ok(committed(staged, snapshot.own(base, put_ms), attempt, false));
     }
-    if let (Some(base), Some(begun)) = (base, ahead.take()) {
-        match settle_later(store, base, staged, &text, put_ms, begun).await {
+    if may_settle_later(store, group_end.is_some())
+        && let (Some(base), Some(begun)) = (base, ahead.take())
+    {
+        match settle_later(store, base, staged, &text, put_ms, begun, group_end).await {
             Ok(snapshot) => {
                 log_commit(&snapshot, attempt);
                 return Ok(committed(staged, snapshot, attempt, false));

@@ -8,7 +8,7 @@ use deltaplane_error::Result;
 use deltaplane_store::{PerProcess, Store, with_retry_limit};
 
 use crate::Snapshot;
-use crate::committer::{Buffer, decide_alike, is_managed, takes_turns};
+use crate::committer::{Buffer, decide_alike, is_managed, share_publications, takes_turns};
 use crate::transaction::{AFTER_COMMIT, Committed};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first. A process
@@ -39,10 +39,14 @@ pub(crate) fn at(store: &Store, version: u64, handle: &Store) -> Option<Snapshot
 
 /// Caches for a table's handle in a transaction over several tables what is cached for the one
 /// `outside` of it, if that is the version with which the transaction began: its first write then
-/// opens nothing.
+/// opens nothing. The one outside publishes only what this process hasn't published yet.
 pub fn lend(outside: &Store, inside: &Store, buffer: &Buffer) {
-    if let Some(own) = at(outside, buffer.base_version(), inside) {
-        keep_early(&own.newest_until(buffer.began_ms()));
+    let Some(own) = of(outside).filter(|_| takes_turns(outside)) else {
+        return;
+    };
+    share_publications(own.store(), outside);
+    if own.version() == buffer.base_version() {
+        keep_early(&own.by(inside).newest_until(buffer.began_ms()));
     }
 }
 

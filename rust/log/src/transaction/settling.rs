@@ -1,25 +1,29 @@
-//! The end of a commit to an object store: its checksum is put, and its time and tag are read,
-//! while the caller continues. The commit is durable; nothing of this can fail it.
+//! The end of a commit whose caller continues while it is published, its checksum is put, and its
+//! time and tag are read. The commit is durable; nothing of this can fail it.
 
 use bytes::Bytes;
 use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_store::{Scheme, Store, run_in_background, with_retry_limit};
+use tokio::sync::watch;
 use tracing::debug;
 
 use crate::Snapshot;
 use crate::checkpoint_writer;
-use crate::committer::publish_after_commit;
+use crate::committer::{publish_after_commit, reports_at_once, takes_turns};
 use crate::snapshot::settling::Settling;
 use crate::transaction::post_commit::Ahead;
 use crate::transaction::{AFTER_COMMIT, Staged};
 
-/// Whether the work after a commit, apart from a checkpoint, may be done in the background.
-fn is_remote(store: &Store) -> bool {
-    matches!(store.location().scheme(), Scheme::S3 | Scheme::Azure | Scheme::Gcs)
+/// Whether the work after a commit, apart from a checkpoint, may be done in the background: on a
+/// local disk only that of a catalog's tables that were committed together.
+pub(crate) fn may_settle_later(store: &Store, is_together: bool) -> bool {
+    let is_remote = matches!(store.location().scheme(), Scheme::S3 | Scheme::Azure | Scheme::Gcs);
+    is_remote || (is_together && takes_turns(store) && !reports_at_once(store))
 }
 
 /// The snapshot of a commit of this text that was put on `base`, without waiting for the store;
-/// gives the checksum back if more is to be done than to put it.
+/// gives the checksum back if more is to be done than to put it. Of a group of commits, the store is
+/// used when the group's sender is dropped.
 pub(crate) async fn settle_later(
     store: &Store,
     base: &Snapshot,
@@ -27,8 +31,9 @@ pub(crate) async fn settle_later(
     text: &Bytes,
     put_ms: i64,
     ahead: Ahead,
+    group_end: Option<watch::Receiver<()>>,
 ) -> Result<Snapshot, Ahead> {
-    if !is_remote(store) || base.has_too_long_tail() || staged.cleanup == Some(true) {
+    if base.has_too_long_tail() || staged.cleanup == Some(true) {
         return Err(ahead);
     }
     let version = base.version() + 1;
@@ -44,6 +49,10 @@ pub(crate) async fn settle_later(
     let (store, base, text) = (store.clone(), base.clone(), text.clone());
     // The next write and the next refresh wait for it.
     let task = run_in_background(with_retry_limit(AFTER_COMMIT, async move {
+        if let Some(mut end) = group_end {
+            // An error says that the sender is dropped.
+            let _ = end.changed().await;
+        }
         let publishing = publish_after_commit(&store, version);
         let (_, read, ()) = futures::join!(ahead.put(&store, version), base.after_own(text), publishing);
         settled(&base, sum, read, put_ms)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::counted::{self, Asked};
 use deltaplane_log::committer::{Buffer, Committer, buffered};
+use deltaplane_log::plan_write_after;
 use deltaplane_store::finish_background;
 
 use super::*;
@@ -64,6 +65,29 @@ fn opening_asks_the_catalog_once_and_lists_once() {
             (vec!["list _delta_log".to_owned()], vec!["tail 3".to_owned()])
         );
     });
+}
+
+#[test]
+fn a_stream_s_next_batch_asks_the_catalog_once_and_lists_once() {
+    for takes_turns in [false, true] {
+        let catalog = MemoryCatalog {
+            takes_turns,
+            ..MemoryCatalog::default()
+        };
+        block_on(async {
+            let (store, catalog, asked, _) = remote_by(catalog);
+            append(&store, "a").await;
+            let own = append(&store, "b").await.snapshot;
+            settled(&asked, &catalog);
+            let batch = request(json!({"mode": "append", "commit": {"txn": {"app_id": "stream", "version": 1}}}));
+            plan_write_after(&store, Some(&own), schema(), batch).await.unwrap();
+            let (requests, calls) = settled(&asked, &catalog);
+            assert_eq!(
+                (requests, calls),
+                (vec!["list _delta_log".to_owned()], vec!["tail 2".to_owned()])
+            );
+        });
+    }
 }
 
 #[test]

@@ -1,0 +1,112 @@
+"""The commit of a transaction over ten tables, alone, beside the commit of an append to one table.
+The data files are written before.
+
+On the local disk, where files and the database are synced, and in an object store (versitygw, S3)
+where each write takes 60 ms and each read 30 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.object_stores import RemoteStore, remote_store
+
+if TYPE_CHECKING:
+    from deltaplane import Catalog
+
+SCHEMA = pa.schema({"id": pa.int64()})
+ROWS = pa.table({"id": [1]}, SCHEMA)
+TABLES = 10
+CALLS = {"quick": 3, "small": 20, "full": 50}
+
+
+def _lake(case: Mapping[str, Any], scratch: Path) -> tuple[Catalog, list[str], RemoteStore | None]:
+    """A catalog in a database with tables of a row each, and their store unless they are local."""
+    from deltaplane import Catalog, write_deltalake
+
+    store = remote_store("S3") if case["store"] else None
+    options = dict(store.options) if store else None
+    catalog = Catalog(f"sqlite:///{scratch}/lake.db", storage_options=options)
+    catalog.create_catalog("main", storage_root=f"{store.root}/{uuid.uuid4().hex}" if store else None)
+    catalog.create_schema("main.bench")
+    names = [f"main.bench.t{number}" for number in range(TABLES)]
+    for name in names:
+        catalog.create_table(name, SCHEMA)
+        write_deltalake(catalog.location(name), ROWS, mode="append", storage_options=catalog.storage_options)
+    return catalog, names, store
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import _native, transaction
+
+    catalog, names, store = _lake(case, scratch)
+    ready: list[Any] = []
+
+    def prepare() -> None:
+        _native.finish_background(60)
+        if store:
+            store.proxy.end()
+        begun = transaction(catalog, names)
+        for name in names:
+            begun.write(name, ROWS)
+        ready[:] = [begun]
+        if store:
+            store.proxy.begin()
+
+    return Task(lambda: ready[0].commit(), len, prepare=prepare)
+
+
+def one_table(case: Mapping[str, Any], scratch: Path) -> Task:
+    """A commit of each table in turn; counts as ten, since the answers are compared."""
+    from deltaplane import _native
+    from deltaplane.write.api import write_rows
+    from deltaplane.write.intent import WriteIntent
+
+    catalog, names, store = _lake(case, scratch)
+    own, ready = catalog.storage_options, list[Any]()
+
+    def prepare() -> None:
+        _native.finish_background(60)
+        if store:
+            store.proxy.end()
+        names.append(names.pop(0))
+        location = catalog.location(names[0])
+        request = WriteIntent(mode="append").request(location, own)
+        job = _native.WriteJob.begin(location, own, SCHEMA, request, ahead=True)
+        ready[:] = [(job, write_rows(location, own, job.spec, ROWS.to_reader()))]
+        if store:
+            store.proxy.begin()
+
+    def run() -> object:
+        job, files = ready[0]
+        return job.commit(files)
+
+    return Task(run, lambda committed: TABLES * (committed is not None), prepare=prepare)
+
+
+CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, "one table": one_table}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    calls = CALLS[scale_of(options)]
+    names = {False: "local disk", True: "60 ms for each write"}
+    return [
+        Case(
+            f"the commit of a transaction over {TABLES} tables, {name}",
+            list(CONTESTANTS),
+            {"store": store},
+            calls=calls,
+            expected=TABLES,
+        )
+        for store, name in names.items()
+    ]
+
+
+if __name__ == "__main__":
+    main("transaction", CONTESTANTS, cases, lambda parser: None)
