@@ -17,6 +17,7 @@ import pytest
 
 from catalog.conftest import SCHEMA, Lake, ids, rows, serving
 from deltaplane import Catalog, transaction
+from deltaplane.catalogs.table_checks import backfill_tables
 from deltaplane.exceptions import InvalidArgumentError
 
 TABLE = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/sales/tables"
@@ -31,6 +32,20 @@ url, delay, ending = sys.argv[1:]
 rows = pa.table({"id": pa.array([7], pa.int64()), "text": ["seven"]})
 options = {"catalog": url, "catalog_publication_report": delay}
 write_deltalake("uc://main.sales.t", rows, mode="append", storage_options=options)
+if ending == "killed":
+    os._exit(0)
+"""
+
+TOGETHER = """
+import os, sys
+from deltaplane import Catalog, transaction
+import pyarrow as pa
+url, delay, ending = sys.argv[1:]
+rows = pa.table({"id": pa.array([7], pa.int64()), "text": ["seven"]})
+catalog = Catalog(url, storage_options={"catalog_publication_report": delay})
+with transaction(catalog) as tx:
+    for name in ("t", "other"):
+        tx.write(f"main.sales.{name}", rows)
 if ending == "killed":
     os._exit(0)
 """
@@ -146,6 +161,29 @@ def test_the_end_of_a_process_reports(server: str) -> None:
     lake(server, NEVER).write("t", rows(1))
     python(WRITE, server, NEVER, "ended")
     assert foreign.version() == 1
+
+
+def test_the_end_of_a_process_publishes_a_transaction_and_reports_it(server: str) -> None:
+    foreign, own = Foreign(server), lake(server, NEVER)
+    for name in ("t", "other"):
+        own.write(name, rows(1))
+    python(TOGETHER, server, NEVER, "ended")
+    for name in ("t", "other"):
+        assert foreign.version(name) == 1
+        log = Path(own.open(name).table_uri.removeprefix("file://")) / "_delta_log"
+        assert (log / f"{1:020}.json").exists(), sorted(log.iterdir())
+
+
+def test_the_transaction_of_a_killed_process_is_there_and_can_be_published(server: str) -> None:
+    foreign, own = Foreign(server), lake(server, NEVER)
+    for name in ("t", "other"):
+        own.write(name, rows(1))
+    python(TOGETHER, server, NEVER, "killed")
+    for name in ("t", "other"):
+        assert ids(own.open(name)) == [1, 7]
+    assert dict(backfill_tables(own.catalog)) == {f"{SCHEMA}.{name}": 1 for name in ("other", "t")}
+    for name in ("t", "other"):
+        assert foreign.version(name) == 1
 
 
 def test_a_reader_reports_what_a_killed_process_left(server: str) -> None:

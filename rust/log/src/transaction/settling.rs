@@ -22,8 +22,8 @@ pub(crate) fn may_settle_later(store: &Store, is_together: bool) -> bool {
 }
 
 /// The snapshot of a commit of this text that was put on `base`, without waiting for the store;
-/// gives the checksum back if more is to be done than to put it. Of a group of commits, the store is
-/// used when the group's sender is dropped.
+/// gives the checksum back if more is to be done than to put it. Of a group of commits, the store
+/// is used when the group's sender is dropped.
 pub(crate) async fn settle_later(
     store: &Store,
     base: &Snapshot,
