@@ -1,5 +1,5 @@
-"""Commits alone, to tables on the local disk whose commits a catalog decides: each is durable before
-it returns. The data files are written before.
+"""Commits alone, to tables on the local disk whose commits a catalog decides: each is durable
+before it returns. The data files are written before.
 
 The catalog is a database in this process, or behind the server in a process of its own: SQLite, and
 PostgreSQL where Debian's package is installed.
@@ -53,8 +53,8 @@ def _served(database: str, servers: ExitStack) -> str:
 
 
 def committing(kind: str, is_served: bool, case: Mapping[str, Any], scratch: Path) -> Task:
-    """Commits a file of one row each, planned as `write_deltalake` plans an append, to the tables in
-    turn."""
+    """Commits a file of one row each, planned as `write_deltalake` plans an append, to the tables
+    in turn."""
     from deltaplane import Catalog, _native, write_deltalake
     from deltaplane.write.api import write_rows
     from deltaplane.write.intent import WriteIntent
@@ -82,8 +82,8 @@ def committing(kind: str, is_served: bool, case: Mapping[str, Any], scratch: Pat
         ready[:] = [planned(locations[number % len(locations)]) for number in range(case["commits"])]
         _native.finish_background(60)
 
-    def commit(one: tuple[Any, Any]) -> bool:
-        job, files = one
+    def commit(write: tuple[Any, Any]) -> bool:
+        job, files = write
         return job.commit(files) is not None
 
     def run() -> int:
