@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from support.harness import Case, Contestant, Elsewhere, Task, main, scale_of
-from support.servers import processor_seconds, started
+from support.servers import catalog_server, end, processor_seconds, started
 
 SCHEMA = pa.schema({"id": pa.int64()})
 # Numbers of threads and of tables by scale, and the total number of appends.
@@ -91,9 +90,7 @@ def through_a_server(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltaplane import Catalog
 
     _lake(scratch, _names(case))
-    command = [sys.executable, "-c", "from deltaplane.cli import main; main()", "catalog", "serve"]
-    database = [f"sqlite:///{scratch}/lake.db", "--anonymous", "--address", "127.0.0.1:0"]
-    server, address = started([*command, *database])
+    server, address = started(catalog_server(f"sqlite:///{scratch}/lake.db"))
     catalog = Catalog(address)
     before = processor_seconds(server.pid)
 
@@ -106,8 +103,7 @@ def through_a_server(case: Mapping[str, Any], scratch: Path) -> Task:
 
     def answer(failed: int) -> int:
         seen = task.answer(failed)
-        server.terminate()
-        server.wait(30)
+        end(server)
         return seen
 
     return replace(task, answer=answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -19,14 +19,14 @@ from typing import Any
 import pyarrow as pa
 from support.harness import Case, Contestant, Task, main, scale_of
 from support.object_stores import TESTS
-from support.servers import started
+from support.planned_appends import planned_append
+from support.servers import catalog_server, end, started
 
 SCHEMA = pa.schema({"id": pa.int64()})
 ROWS = pa.table({"id": [1]}, SCHEMA)
 CALLS = {"quick": 3, "small": 20, "full": 50}
 # Commits, threads and tables.
 RACES = {"quick": (20, 4, 2), "small": (320, 64, 50), "full": (1_280, 64, 50)}
-SERVE = ["-c", "from deltaplane.cli import main; main()", "catalog", "serve"]
 
 
 def _postgres() -> Any:
@@ -46,9 +46,8 @@ def _database(kind: str, scratch: Path, servers: ExitStack) -> str:
 
 
 def _served(database: str, servers: ExitStack) -> str:
-    server, address = started([sys.executable, *SERVE, database, "--anonymous", "--address", "127.0.0.1:0"])
-    servers.callback(server.wait, 30)
-    servers.callback(server.terminate)
+    server, address = started(catalog_server(database))
+    servers.callback(end, server)
     return address
 
 
@@ -56,8 +55,6 @@ def committing(kind: str, is_served: bool, case: Mapping[str, Any], scratch: Pat
     """Commits a file of one row each, planned as `write_deltalake` plans an append, to the tables
     in turn."""
     from deltaplane import Catalog, _native, write_deltalake
-    from deltaplane.write.api import write_rows
-    from deltaplane.write.intent import WriteIntent
 
     servers = ExitStack()
     database = _database(kind, scratch, servers)
@@ -68,23 +65,17 @@ def committing(kind: str, is_served: bool, case: Mapping[str, Any], scratch: Pat
     for name in names:
         owner.create_table(name, SCHEMA)
     catalog = Catalog(_served(database, servers)) if is_served else owner
-    own, ready = catalog.storage_options, list[Any]()
+    own, ready = catalog.storage_options, list[Callable[[], Any]]()
     locations = [catalog.location(name) for name in names]
     for location in locations:
         write_deltalake(location, ROWS, mode="append", storage_options=own)
 
-    def planned(location: str) -> tuple[Any, Any]:
-        request = WriteIntent(mode="append").request(location, own)
-        job = _native.WriteJob.begin(location, own, SCHEMA, request, ahead=True)
-        return job, write_rows(location, own, job.spec, ROWS.to_reader())
-
     def prepare() -> None:
-        ready[:] = [planned(locations[number % len(locations)]) for number in range(case["commits"])]
+        ready[:] = [planned_append(locations[number % len(locations)], own, ROWS) for number in range(case["commits"])]
         _native.finish_background(60)
 
-    def commit(write: tuple[Any, Any]) -> bool:
-        job, files = write
-        return job.commit(files) is not None
+    def commit(write: Callable[[], Any]) -> bool:
+        return write() is not None
 
     def run() -> int:
         if case["threads"] == 1:
@@ -93,7 +84,6 @@ def committing(kind: str, is_served: bool, case: Mapping[str, Any], scratch: Pat
             return sum(pool.map(commit, ready))
 
     def answer(committed: int) -> int:
-        # Servers that go on would keep the pipes of this process open.
         servers.close()
         return committed
 

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import pyarrow as pa
 from support import harness
 from support.harness import Case, Contestant, Elsewhere, Task, main, scale_of
-from support.servers import processor_seconds, started
+from support.servers import catalog_server, end, processor_seconds, started
 
 SCHEMA = pa.schema({"id": pa.int64()})
 TABLES = {"quick": 20, "small": 1_000, "full": 10_000}
@@ -59,8 +59,7 @@ def _start_of(command: list[str], page: str) -> Task:
         return server
 
     def answer(server: subprocess.Popen[str]) -> int:
-        server.terminate()
-        server.wait(30)
+        end(server)
         return 1
 
     return Task(run, answer, elsewhere=lambda server: _cost(server.pid, 0.0))
@@ -72,15 +71,10 @@ def _cost(pid: int, before: float) -> Elsewhere:
     return Elsewhere(processor_seconds(pid) - before, int(peak.split()[1]) / 1024)
 
 
-def _command(case: Mapping[str, Any]) -> list[str]:
-    serve = [sys.executable, "-c", "from deltaplane.cli import main; main()", "catalog", "serve", case["database"]]
-    return [*serve, "--anonymous", "--address", "127.0.0.1:0"]
-
-
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     if case.get("loads"):
         return _all_tables(case)
-    return _start_of(_command(case), "/health")
+    return _start_of(catalog_server(case["database"]), "/health")
 
 
 def folder_server(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -92,7 +86,7 @@ def _all_tables(case: Mapping[str, Any]) -> Task:
     """Lists all tables and opens each of them, by several clients."""
     from deltaplane import Catalog
 
-    server, address = started(_command(case))
+    server, address = started(catalog_server(case["database"]))
     before = processor_seconds(server.pid)
 
     def run() -> int:
@@ -102,8 +96,7 @@ def _all_tables(case: Mapping[str, Any]) -> Task:
             return sum(table.version() + 1 for table in pool.map(catalog.table, names))
 
     def answer(opened: int) -> int:
-        server.terminate()
-        server.wait(30)
+        end(server)
         return opened
 
     return Task(run, answer, elsewhere=lambda _: _cost(server.pid, before))

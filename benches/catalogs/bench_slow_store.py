@@ -8,9 +8,8 @@ the commit is a write to the store. The bar is one such write.
 from __future__ import annotations
 
 import argparse
-import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 from support.harness import Case, Contestant, Task, main, scale_of
 from support.object_stores import RemoteStore, remote_store
-from support.servers import started
+from support.planned_appends import planned_append
+from support.servers import catalog_server, end, started
 
 SCHEMA = pa.schema({"id": pa.int64()})
 CALLS = {"quick": 3, "small": 20, "full": 50}
@@ -27,26 +27,18 @@ CALLS = {"quick": 3, "small": 20, "full": 50}
 def _committing(store: RemoteStore, location: str, options: Mapping[str, str]) -> Task:
     """Commits a file of one row at each call, planned as `write_deltalake` plans an append."""
     from deltaplane import _native, write_deltalake
-    from deltaplane.write.api import write_rows
-    from deltaplane.write.intent import WriteIntent
 
-    own, ready = dict(options), []
+    own, ready = dict(options), list[Callable[[], Any]]()
     rows = pa.table({"id": [1]}, SCHEMA)
     write_deltalake(location, rows, storage_options=own)
 
     def prepare() -> None:
         _native.finish_background(60)
         store.proxy.end()
-        request = WriteIntent(mode="append").request(location, own)
-        job = _native.WriteJob.begin(location, own, SCHEMA, request, ahead=True)
-        ready[:] = [(job, write_rows(location, own, job.spec, rows.to_reader()))]
+        ready[:] = [planned_append(location, own, rows)]
         store.proxy.begin()
 
-    def run() -> object:
-        job, files = ready[0]
-        return job.commit(files)
-
-    return Task(run, lambda committed: int(committed is not None), prepare=prepare)
+    return Task(lambda: ready[0](), lambda committed: int(committed is not None), prepare=prepare)
 
 
 def _by_catalog(store: RemoteStore, database: str, catalog: str) -> Task:
@@ -65,13 +57,11 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 
 def through_a_server(case: Mapping[str, Any], scratch: Path) -> Task:
     database = f"sqlite:///{scratch}/lake.db"
-    command = [sys.executable, "-c", "from deltaplane.cli import main; main()", "catalog", "serve"]
-    server, address = started([*command, database, "--anonymous", "--address", "127.0.0.1:0"])
+    server, address = started(catalog_server(database))
     task = _by_catalog(remote_store("S3"), database, address)
 
     def answer(committed: object) -> Any:
-        server.terminate()
-        server.wait(30)
+        end(server)
         return task.answer(committed)
 
     return replace(task, answer=answer)

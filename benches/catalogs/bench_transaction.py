@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from support.harness import Case, Contestant, Task, main, scale_of
 from support.object_stores import RemoteStore, remote_store
+from support.planned_appends import planned_append
 
 if TYPE_CHECKING:
     from deltaplane import Catalog
@@ -65,29 +66,20 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 def one_table(case: Mapping[str, Any], scratch: Path) -> Task:
     """A commit of each table in turn; counts as ten, since the answers are compared."""
     from deltaplane import _native
-    from deltaplane.write.api import write_rows
-    from deltaplane.write.intent import WriteIntent
 
     catalog, names, store = _lake(case, scratch)
-    own, ready = catalog.storage_options, list[Any]()
+    ready: list[Callable[[], Any]] = []
 
     def prepare() -> None:
         _native.finish_background(60)
         if store:
             store.proxy.end()
         names.append(names.pop(0))
-        location = catalog.location(names[0])
-        request = WriteIntent(mode="append").request(location, own)
-        job = _native.WriteJob.begin(location, own, SCHEMA, request, ahead=True)
-        ready[:] = [(job, write_rows(location, own, job.spec, ROWS.to_reader()))]
+        ready[:] = [planned_append(catalog.location(names[0]), catalog.storage_options, ROWS)]
         if store:
             store.proxy.begin()
 
-    def run() -> object:
-        job, files = ready[0]
-        return job.commit(files)
-
-    return Task(run, lambda committed: TABLES * (committed is not None), prepare=prepare)
+    return Task(lambda: ready[0](), lambda committed: TABLES * (committed is not None), prepare=prepare)
 
 
 CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, "one table": one_table}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["processor_seconds", "started"]
+__all__ = ["catalog_server", "end", "processor_seconds", "started"]
 
 
 def started(command: Sequence[str]) -> tuple[subprocess.Popen[str], str]:
@@ -18,6 +19,18 @@ def started(command: Sequence[str]) -> tuple[subprocess.Popen[str], str]:
     atexit.register(server.kill)
     assert server.stdout is not None
     return server, server.stdout.readline().strip()
+
+
+def catalog_server(database: str) -> list[str]:
+    """The command of deltaplane's own server over a database, without rights, at a free port."""
+    command = [sys.executable, "-c", "from deltaplane.cli import main; main()", "catalog", "serve", database]
+    return [*command, "--anonymous", "--address", "127.0.0.1:0"]
+
+
+def end(server: subprocess.Popen[str]) -> None:
+    """Ends a server: it would keep the pipes of this process open."""
+    server.terminate()
+    server.wait(30)
 
 
 def processor_seconds(pid: int) -> float:

@@ -163,11 +163,17 @@ def test_the_end_of_a_process_reports(server: str) -> None:
     assert foreign.version() == 1
 
 
-def test_the_end_of_a_process_publishes_a_transaction_and_reports_it(server: str) -> None:
-    foreign, own = Foreign(server), lake(server, NEVER)
+def after_transaction(server: str, ending: str) -> tuple[Foreign, Lake]:
+    """Clients of two tables that a process wrote to in a transaction before it ended so."""
+    own = lake(server, NEVER)
     for name in ("t", "other"):
         own.write(name, rows(1))
-    python(TOGETHER, server, NEVER, "ended")
+    python(TOGETHER, server, NEVER, ending)
+    return Foreign(server), own
+
+
+def test_the_end_of_a_process_publishes_a_transaction_and_reports_it(server: str) -> None:
+    foreign, own = after_transaction(server, "ended")
     for name in ("t", "other"):
         assert foreign.version(name) == 1
         log = Path(own.open(name).table_uri.removeprefix("file://")) / "_delta_log"
@@ -175,10 +181,7 @@ def test_the_end_of_a_process_publishes_a_transaction_and_reports_it(server: str
 
 
 def test_the_transaction_of_a_killed_process_is_there_and_can_be_published(server: str) -> None:
-    foreign, own = Foreign(server), lake(server, NEVER)
-    for name in ("t", "other"):
-        own.write(name, rows(1))
-    python(TOGETHER, server, NEVER, "killed")
+    foreign, own = after_transaction(server, "killed")
     for name in ("t", "other"):
         assert ids(own.open(name)) == [1, 7]
     assert dict(backfill_tables(own.catalog)) == {f"{SCHEMA}.{name}": 1 for name in ("other", "t")}

@@ -317,7 +317,7 @@ def test_an_append_returns_before_its_checksum_is_stored(remote: Remote, hundred
 
 
 def test_a_transaction_over_tables_of_a_catalog(remote: Remote, tmp_path: Path) -> None:
-    # The catalog isn't told of what is published.
+    # Publications aren't reported to the catalog within this test, so it doesn't know them.
     options = {**remote.options, "catalog_publication_report": "600"}
     catalog = Catalog(f"sqlite:///{tmp_path}/lake.db", storage_options=options)
     catalog.create_catalog("main", storage_root=f"s3://rounds/{tmp_path.name}")

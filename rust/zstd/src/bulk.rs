@@ -121,60 +121,69 @@ fn no_memory() -> Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn piece(seed: usize) -> Vec<u8> {
         (0..10_000 + seed)
-            .map(|n| u8::try_from(n * n / (seed + 7) % 251).unwrap())
+            .map(|n| (n * n / (seed + 7) % 251).to_le_bytes()[0])
             .collect()
     }
 
     #[test]
-    fn pieces_come_back_whatever_came_before_them() {
-        let mut compressors: Vec<Compressor> = [-3, 1, 3, 19].map(|level| Compressor::new(level).unwrap()).into();
+    fn pieces_come_back_whatever_came_before_them() -> Result<()> {
+        let mut compressors = Vec::new();
+        for level in [-3, 1, 3, 19] {
+            compressors.push(Compressor::new(level)?);
+        }
         for round in 0..3 {
             for (number, compressor) in compressors.iter_mut().enumerate() {
                 let bytes = piece(10 * round + number);
-                let frame = compressor.compress(&bytes).unwrap();
-                assert_eq!(decompress(&frame, bytes.len()).unwrap(), bytes);
+                let frame = compressor.compress(&bytes)?;
+                assert_eq!(decompress(&frame, bytes.len())?, bytes);
                 // Damage, a cut and too small a buffer leave the thread's decompressor usable.
                 assert!(decompress(&frame[1..], bytes.len()).is_err());
                 assert!(decompress(&frame[..frame.len() - 1], bytes.len()).is_err());
                 assert!(decompress(&frame, bytes.len() - 1).is_err());
-                assert_eq!(decompress(&frame, bytes.len() + 9).unwrap(), bytes);
+                assert_eq!(decompress(&frame, bytes.len() + 9)?, bytes);
             }
         }
+        Ok(())
     }
 
     #[test]
     fn threads_decompress_beside_each_other() {
+        let repeated = |seed| -> Result<()> {
+            let bytes = piece(seed);
+            let frame = Compressor::new(1)?.compress(&bytes)?;
+            for _ in 0..50 {
+                assert_eq!(decompress(&frame, bytes.len())?, bytes);
+            }
+            Ok(())
+        };
         std::thread::scope(|scope| {
-            for seed in 0..8 {
-                scope.spawn(move || {
-                    let bytes = piece(seed);
-                    let frame = Compressor::new(1).unwrap().compress(&bytes).unwrap();
-                    (0..50).for_each(|_| assert_eq!(decompress(&frame, bytes.len()).unwrap(), bytes));
-                });
+            let threads: Vec<_> = (0..8).map(|seed| scope.spawn(move || repeated(seed))).collect();
+            for thread in threads {
+                assert!(matches!(thread.join(), Ok(Ok(()))));
             }
         });
     }
 
     #[test]
-    fn settings_hold_for_all_pieces_and_wrong_ones_are_errors() {
+    fn settings_hold_for_all_pieces_and_wrong_ones_are_errors() -> Result<()> {
         let bytes = piece(1);
-        let mut plain = Compressor::new(1).unwrap();
-        let mut summed = Compressor::new(1).unwrap();
-        summed.set_parameter(CParameter::ChecksumFlag(true)).unwrap();
+        let mut plain = Compressor::new(1)?;
+        let mut summed = Compressor::new(1)?;
+        summed.set_parameter(CParameter::ChecksumFlag(true))?;
         for _ in 0..2 {
-            let (without, with) = (plain.compress(&bytes).unwrap(), summed.compress(&bytes).unwrap());
+            let (without, with) = (plain.compress(&bytes)?, summed.compress(&bytes)?);
             assert_eq!(without.len() + 4, with.len());
         }
-        plain.set_parameter(CParameter::ChecksumFlag(true)).unwrap();
-        assert_eq!(plain.compress(&bytes).unwrap(), summed.compress(&bytes).unwrap());
+        plain.set_parameter(CParameter::ChecksumFlag(true))?;
+        assert_eq!(plain.compress(&bytes)?, summed.compress(&bytes)?);
         assert!(plain.set_parameter(CParameter::WindowLog(99)).is_err());
-        let mut wrong = Compressor::new(1).unwrap();
-        wrong.set_parameter(CParameter::WindowLog(99)).unwrap();
+        let mut wrong = Compressor::new(1)?;
+        wrong.set_parameter(CParameter::WindowLog(99))?;
         assert!(wrong.compress(&bytes).is_err());
+        Ok(())
     }
 }
