@@ -39,23 +39,23 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     return Task(lambda: sql(case["sql"], tables=case["tables"], memory_limit=limit), _answer)
 
 
-def _duckdb(views: Mapping[str, str], sql: str, *statements: str) -> Any:
-    """A query over views of a new database, as each call of deltaplane has one."""
+def _duckdb(views: Mapping[str, str], sql: str, *statements: str) -> Task:
+    """A query over views of a database that lasts for all calls, as deltaplane's do."""
     import duckdb
 
-    with duckdb.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
-        for name, rows in views.items():
-            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {rows}")
-        return connection.sql(sql).to_arrow_table()
+    connection = duckdb.connect()
+    for statement in statements:
+        connection.execute(statement)
+    for name, rows in views.items():
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {rows}")
+    return Task(lambda: connection.sql(sql).to_arrow_table(), _answer)
 
 
 def duckdb_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
     views = {name: f"read_parquet('{file}')" for name, file in case["files"].items()}
     limit = case["memory_limit"]
     settings = [f"SET memory_limit = '{limit}'", f"SET temp_directory = '{scratch / 'spilled'}'"] if limit else []
-    return Task(lambda: _duckdb(views, case["sql"], *settings), _answer)
+    return _duckdb(views, case["sql"], *settings)
 
 
 def duckdb_zstd_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -65,14 +65,14 @@ def duckdb_zstd_parquet(case: Mapping[str, Any], scratch: Path) -> Task:
 def duckdb_data_files(case: Mapping[str, Any], scratch: Path) -> Task:
     """The Delta tables' files, without the log."""
     views = {name: f"read_parquet('{folder}/*.parquet')" for name, folder in case["tables"].items()}
-    return Task(lambda: _duckdb(views, case["sql"]), _answer)
+    return _duckdb(views, case["sql"])
 
 
 def duckdb_delta(case: Mapping[str, Any], scratch: Path) -> Task:
     sys.path.insert(0, str(duckdb_packages.folder()))
     load = f"LOAD '{duckdb_packages.extension('delta')}'"
     views = {name: f"delta_scan('{folder}')" for name, folder in case["tables"].items()}
-    return Task(lambda: _duckdb(views, case["sql"], load), _answer)
+    return _duckdb(views, case["sql"], load)
 
 
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:

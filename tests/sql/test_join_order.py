@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,24 @@ import pytest
 import deltaplane
 from deltaplane import write_deltalake
 from deltaplane.queries import running
+from deltaplane.queries.planning import Planner
+from deltaplane.queries.sources import Catalog
 
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """DuckDB's plans of the queries that ran."""
     seen: list[dict[str, Any]] = []
-    before = running.register
+    before = running.opened
 
-    def noted(connection: Any, text: str, functions: set[str]) -> None:
-        before(connection, text, functions)
-        (row,) = connection.execute(f"EXPLAIN (FORMAT json) {text}").fetchall()
-        seen.extend(json.loads(row[1]))
+    @contextmanager
+    def noted(planner: Planner, catalog: Catalog, text: str, *held: Any, **settings: Any) -> Iterator[Any]:
+        with before(planner, catalog, text, *held, **settings) as connection:
+            (row,) = connection.execute(f"EXPLAIN (FORMAT json) {text}").fetchall()
+            seen.extend(json.loads(row[1]))
+            yield connection
 
-    monkeypatch.setattr(running, "register", noted)
+    monkeypatch.setattr(running, "opened", noted)
     return seen
 
 

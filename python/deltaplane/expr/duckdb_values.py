@@ -6,9 +6,11 @@ Uses no table.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import threading
+import weakref
 from collections.abc import Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -108,6 +110,8 @@ _OF_YEARS = r"\d{4}-\d\d-\d\d(?!.*BC)"
 
 # A constant is computed on a connection of its thread.
 _connections = threading.local()
+# The open connections of this process.
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def connect(**config: str | bool | int | float | list[str]) -> Any:
@@ -122,10 +126,28 @@ def connect(**config: str | bool | int | float | list[str]) -> Any:
         raise UnsupportedExpressionError(
             "evaluating expressions needs DuckDB: pip install 'deltaplane[local]', or write with Spark"
         ) from e
-    connection = duckdb.connect(":memory:", config=config)
+    connection = left_to_parent(duckdb.connect(":memory:", config=config))
     # Otherwise DuckDB writes how far a long statement is to the process's standard output.
     connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+def left_to_parent(connection: Any) -> Any:
+    """The same connection, which processes that are forked from now on don't free."""
+    _open.add(connection)
+    return connection
+
+
+def _leave_to_parent() -> None:
+    """Keeps the parent's connections for ever, in a forked child: DuckDB waits for the threads of
+    what it frees, which the child doesn't have."""
+    for connection in list(_open):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def arrow_reader(relation: Any, rows: int) -> pa.RecordBatchReader:

@@ -17,7 +17,6 @@ from deltaplane import _native
 from deltaplane.commands.condition import RowSelection, met_by_all
 from deltaplane.commands.duckdb_engine import Memory, spilling
 from deltaplane.expr.duckdb_values import arrow_reader
-from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.typed import Bounds
@@ -87,8 +86,7 @@ class FoundRows(RowSelection):
         ):
             # The query is completed before any position is returned: otherwise the consumer could
             # block the readers of the sources.
-            register(connection, text, set())
-            connection.execute(f"CREATE TABLE found AS {text}")
+            connection.execute(f"CREATE TEMP TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
             reader = arrow_reader(connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2"), _ROWS_AT_ONCE)
             for batch in reader:

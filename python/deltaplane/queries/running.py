@@ -18,7 +18,6 @@ from deltaplane.exceptions import DeltaError, QueryCancelledError, UnsupportedEx
 from deltaplane.expr.duckdb_values import (
     arrow_reader,
     arrow_type,
-    connect,
     disable_optimizers,
     explained,
     is_interrupt,
@@ -33,6 +32,7 @@ from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.engines import connected
 from deltaplane.queries.metadata_aggregates import FileFacts, from_log
 from deltaplane.queries.parquet.scan import parquet_scan
 from deltaplane.queries.plan import Column, Source
@@ -128,7 +128,6 @@ class Prepared:
             spilling(self._memory) as config,
             opened(self._planner, self._catalog, text, held, reads_files=True, scanned=scanned, **config) as connection,
         ):
-            register(connection, text, set())
             plan = connection.sql(f"EXPLAIN {text}").fetchall()[0][1]
         tables = explained_tables(self._planner.sources, self._catalog.opened, [fact for fact, _ in facts], scanned)
         parts = [("Tables", tables or "none"), ("DuckDB's plan", plan.rstrip())]
@@ -172,7 +171,6 @@ class Prepared:
             opened(self._planner, self._catalog, text, facts, reads_files=by_duckdb, **config) as connection,
             channel.interruptible(connection.interrupt),
         ):
-            register(connection, text, set())
             for batch in arrow_reader(connection.sql(text), _ROWS_AT_ONCE):
                 columns = zip(batch.columns, self._planned.columns, strict=True)
                 arrays = [returned(values, of_column(column)) for values, column in columns]
@@ -212,8 +210,8 @@ def opened(
     scanned: set[str] | None = None,
     **config: str | bool | int,
 ) -> Iterator[Any]:
-    """A DuckDB connection with the relations that the text of a plan uses, and with suitable
-    optimizer rules.
+    """A DuckDB connection with the relations and functions that the text of a plan uses, and with
+    suitable optimizer rules.
 
     `held` are further relations. With `reads_files` DuckDB reads files itself where it can, and
     `_UnreadableError` is raised if that fails; `scanned` gets the names of these relations. The
@@ -221,37 +219,39 @@ def opened(
     """
     streams: list[_Stream] = []
     scanned = set() if scanned is None else scanned
-    connection = connect(**config)
-    try:
-        used = set(_NAME.findall(text))
-        for source in planner.sources:
-            if source.name not in used:
-                continue
-            rows = catalog.opened[source.name]
-            scan = _scan(connection, source, rows) if reads_files else None
-            if scan is None:
-                streams.append(_Stream(source, rows))
-            else:
-                scanned.add(source.name)
-                connection.execute(f"CREATE VIEW {source.name} AS {scan}")
-        disable_optimizers(connection, _unwanted(connection, planner))
-        for stream in streams:
-            register_rows(connection, stream.name, stream, stream.schema)
-        for name, table in (*held, *planner.held):
-            register_rows(connection, name, table, table.schema)
-        yield connection
-    except (_UnreadableError, QueryCancelledError):
-        raise
-    except Exception as e:
-        if is_interrupt(e):
-            raise QueryCancelledError("the query was cancelled") from e
-        for stream in streams:
-            stream.raise_error()
-        if reads_files and scanned and not is_of_values(e):
-            raise _UnreadableError from e
-        raise explained(e) from e
-    finally:
-        connection.close()
+    with connected(config) as engine:
+        connection = engine.connection
+        try:
+            used = set(_NAME.findall(text))
+            for source in planner.sources:
+                if source.name not in used:
+                    continue
+                rows = catalog.opened[source.name]
+                scan = _scan(connection, source, rows) if reads_files else None
+                if scan is None:
+                    streams.append(_Stream(source, rows))
+                else:
+                    scanned.add(source.name)
+                    connection.execute(f"CREATE TEMP VIEW {source.name} AS {scan}")
+            disable_optimizers(connection, _unwanted(connection, planner))
+            for stream in streams:
+                register_rows(connection, stream.name, stream, stream.schema)
+            for name, table in (*held, *planner.held):
+                register_rows(connection, name, table, table.schema)
+            functions: set[str] = set()
+            register(connection, text, functions)
+            engine.has_functions = bool(functions)
+            yield connection
+        except (_UnreadableError, QueryCancelledError):
+            raise
+        except Exception as e:
+            if is_interrupt(e):
+                raise QueryCancelledError("the query was cancelled") from e
+            for stream in streams:
+                stream.raise_error()
+            if reads_files and scanned and not is_of_values(e):
+                raise _UnreadableError from e
+            raise explained(e) from e
 
 
 class _UnreadableError(Exception):

@@ -8,14 +8,16 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, CommitInfo, LineAction, Metadata, Protocol, parse_line};
 use deltaplane_protocol::files::lines::{AddLine, FileLine, RemoveLine, parse_file_line};
 use deltaplane_protocol::files::{AddRows, RemoveRows};
-use deltaplane_protocol::paths::{LOG_DIR, LogFile};
+use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
 use deltaplane_protocol::segment::{LogName, LogSegment};
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use crate::listing::listed;
+use crate::listing::{listed, name_of};
+use crate::now_ms;
 
 /// Runs of commits that are read and parsed concurrently, and the target bytes of a run of several:
 /// enough to hide a store's latency, few enough to bound memory.
@@ -129,6 +131,18 @@ fn is_state_line(line: &str) -> bool {
 }
 
 impl Commit {
+    /// A commit of this process as its file will be, with this process's time and without a tag.
+    pub(crate) fn own(version: u64, text: Bytes) -> Result<Self> {
+        let info = ObjectInfo {
+            key: paths::commit(version),
+            size_bytes: text.len() as u64,
+            modified_ms: now_ms(),
+            etag: None,
+        };
+        let name = name_of(info).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
+        Self::parse(name, text)
+    }
+
     pub(crate) fn parse(name: LogName, text: Bytes) -> Result<Self> {
         let (mut state, mut info) = (Vec::new(), None);
         for line in as_text(&text, &name)?.lines().filter(|l| !is_file_line(l)) {
@@ -206,8 +220,13 @@ impl Commit {
 
     /// Its commit info; empty if it has none.
     pub(crate) fn info(&self) -> Result<CommitInfo> {
+        self.info_as()
+    }
+
+    /// Its commit info as another type, such as one with fewer fields; empty if it has none.
+    pub(crate) fn info_as<T: DeserializeOwned + Default>(&self) -> Result<T> {
         let Some(info) = &self.info else {
-            return Ok(CommitInfo::new());
+            return Ok(T::default());
         };
         let damaged = |e| {
             Error::corrupt_log(format!(

@@ -6,6 +6,7 @@ use deltaplane_protocol::paths;
 use deltaplane_store::async_trait;
 use tracing::warn;
 
+use crate::commit::reader::Commit;
 use crate::committer::known::at_catalog;
 use crate::committer::managed::Managed;
 use crate::committer::{Content, LogTail, Proposal};
@@ -58,8 +59,8 @@ pub enum GroupDecision {
 
 impl Managed {
     /// A commit of a group as its proposal, staged as a file unless it may go inline.
-    pub(crate) async fn prepared(&self, version: u64, text: &Bytes, most_inline_bytes: u64) -> Result<Proposal> {
-        let mut proposal = self.proposal(version, text)?;
+    pub(crate) async fn prepared(&self, commit: &Commit, text: &Bytes, most_inline_bytes: u64) -> Result<Proposal> {
+        let mut proposal = self.proposal(commit)?;
         proposal.content = match text.len() as u64 <= most_inline_bytes {
             true => Content::Inline(text.clone()),
             false => Content::Staged(self.stage(&proposal, text.clone()).await?),

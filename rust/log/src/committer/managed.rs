@@ -16,6 +16,8 @@ use crate::listing::missing_place;
 
 /// A catalog's table: its committer, and the store behind.
 pub(crate) struct Managed {
+    /// The committer's name, which is asked for more often than it can change.
+    name: String,
     pub(super) behind: Arc<dyn Backend>,
     pub(super) committer: Arc<dyn Committer>,
     pub(super) proposed: Proposed,
@@ -37,6 +39,7 @@ impl Managed {
         first: Arc<Mutex<Option<LogTail>>>,
     ) -> Self {
         Managed {
+            name: committer.name(),
             behind,
             committer,
             proposed: Proposed::default(),
@@ -54,8 +57,9 @@ impl Managed {
         }
     }
 
-    pub(crate) fn name(&self) -> String {
-        self.committer.name()
+    /// The catalog and the table, as messages name them.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn permits(&self, work: Maintenance) -> bool {

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::Action;
-use deltaplane_protocol::features::in_commit_timestamp;
 use deltaplane_protocol::paths;
-use deltaplane_protocol::segment::LogName;
 use deltaplane_store::PutOutcome;
+use serde::Deserialize;
+use serde_json::Value;
 use tracing::warn;
 
 use crate::commit::reader::Commit;
@@ -18,11 +18,21 @@ use crate::{new_id, now_ms};
 
 /// Proposals of one commit between which versions are published because the catalog asks for that.
 const MOST_PROPOSALS: usize = 4;
+
+/// What a commit's info says that its catalog has to know.
+#[derive(Default, Deserialize)]
+struct Named {
+    #[serde(rename = "txnId")]
+    txn_id: Option<Value>,
+    #[serde(rename = "inCommitTimestamp")]
+    timestamp_ms: Option<Value>,
+}
+
 impl Managed {
     /// Proposes this text as a version: as a put-if-absent of its name, which is created by exactly
     /// one of all proposals.
     pub(super) async fn commit(&self, version: u64, text: Bytes) -> Result<PutOutcome> {
-        let mut proposal = self.proposal(version, &text)?;
+        let mut proposal = self.proposal(&Commit::own(version, text.clone())?)?;
         proposal.content = match version {
             0 => match self.put_first(&text).await? {
                 Some(file) => {
@@ -74,37 +84,25 @@ impl Managed {
     /// The facts of a commit that its catalog has to know.
     ///
     /// Errors: `Internal` for a commit without its time or its transaction's id (P158).
-    pub(super) fn proposal(&self, version: u64, text: &Bytes) -> Result<Proposal> {
-        let key = paths::commit(version);
-        let name = key
-            .rsplit('/')
-            .next()
-            .and_then(|name| LogName::parse(name, text.len() as u64, 0));
-        let commit = Commit::parse(
-            name.ok_or_else(|| Error::internal("a commit's name isn't one"))?,
-            text.clone(),
-        )?;
-        let info = commit.info()?;
-        let txn_id = info
-            .get("txnId")
-            .and_then(serde_json::Value::as_str)
-            .filter(|id| !id.is_empty());
-        let (Some(txn_id), Some(timestamp_ms)) = (txn_id, in_commit_timestamp::stamp_of(&info)) else {
+    pub(super) fn proposal(&self, commit: &Commit) -> Result<Proposal> {
+        let info: Named = commit.info_as()?;
+        let txn_id = info.txn_id.as_ref().and_then(Value::as_str).filter(|id| !id.is_empty());
+        let (Some(txn_id), Some(timestamp_ms)) = (txn_id, info.timestamp_ms.as_ref().and_then(Value::as_i64)) else {
             return Err(Error::internal(
                 "a commit to a catalog-managed table has no time or no transaction id; please report this",
             ));
         };
         let (mut protocol, mut metadata, mut domains) = (None, None, Vec::new());
-        for action in commit.state {
+        for action in &commit.state {
             match action {
-                Action::Protocol(p) => protocol = Some(p),
-                Action::Metadata(m) => metadata = Some(m),
-                Action::DomainMetadata(d) => domains.push(d),
+                Action::Protocol(p) => protocol = Some(p.clone()),
+                Action::Metadata(m) => metadata = Some(m.clone()),
+                Action::DomainMetadata(d) => domains.push(d.clone()),
                 _ => {}
             }
         }
         Ok(Proposal {
-            version,
+            version: commit.version(),
             content: Content::Inline(Bytes::new()),
             timestamp_ms,
             txn_id: txn_id.to_owned(),

@@ -52,7 +52,7 @@ pub(super) async fn report(managed: &Arc<Managed>, version: u64, by: Reporter) {
     if delay.is_zero() {
         return Box::pin(managed.report_now(version)).await;
     }
-    let key = (managed.name(), by, delay);
+    let key = (managed.name().to_owned(), by, delay);
     let mut all = waiting();
     let waits = all.get(&key).map(|report| report.version);
     if waits.is_none_or(|waits| waits < version) {

@@ -47,7 +47,7 @@ pub(super) async fn turn_of(managed: &Managed, work: Work) -> Option<Turn> {
     if !managed.takes_turns() {
         return None;
     }
-    let lock = lock_of((managed.name(), work));
+    let lock = lock_of((managed.name().to_owned(), work));
     if let Ok(right) = Arc::clone(&lock).try_lock_owned() {
         return Some(Turn {
             waited: false,

@@ -24,7 +24,7 @@ use deltaplane_protocol::replay::{Replay, Tombstones};
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
 use deltaplane_protocol::state::TableState;
-use deltaplane_store::{ObjectInfo, Store};
+use deltaplane_store::Store;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -376,21 +376,11 @@ impl Snapshot {
         self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
     }
 
-    /// The version that this process has just committed on `base`, without asking the store: its
-    /// commit has this process's time instead of the store's, and no tag.
-    pub(crate) fn after_unread(store: &Store, base: Option<&Self>, version: u64, text: Bytes) -> Result<Self> {
-        let key = paths::commit(version);
-        let info = ObjectInfo {
-            key,
-            size_bytes: text.len() as u64,
-            modified_ms: now_ms(),
-            etag: None,
-        };
-        let name = name_of(info).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
-        let commit = Arc::new(Commit::parse(name.clone(), text)?);
+    /// The version that this process has just committed on `base`, without asking the store.
+    pub(crate) fn after_unread(store: &Store, base: Option<&Self>, commit: Arc<Commit>) -> Result<Self> {
         match base {
             Some(base) => base.extended(vec![commit], None),
-            None => Self::of_first(store, name, commit),
+            None => Self::of_first(store, commit.name.clone(), commit),
         }
     }
 

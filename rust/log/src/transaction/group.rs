@@ -218,11 +218,10 @@ impl<'a> Part<'a> {
         // A transaction id of its own for each attempt: staged files are known by it.
         let txn_id = new_id().to_string();
         let attempted = Attempted::new(staged, Some(&self.base), &self.rebase, &txn_id).await?;
-        let version = self.base.version() + 1;
-        store.check_text(&paths::commit(version), attempted.text.len() as u64)?;
+        store.check_text(&paths::commit(attempted.version()), attempted.text.len() as u64)?;
         let proposal = self
             .managed
-            .prepared(version, &attempted.text, most_inline_bytes)
+            .prepared(attempted.commit()?.as_ref(), &attempted.text, most_inline_bytes)
             .await?;
         Ok(Some(Made {
             attempted,
@@ -455,7 +454,7 @@ impl Round {
             let won = Won {
                 base,
                 made: &made.attempted,
-                ahead: Ahead::begin(base, &made.attempted.actions),
+                ahead: Ahead::decided(&part.base, &made.attempted.actions),
                 put_ms,
                 attempt,
                 read: None,

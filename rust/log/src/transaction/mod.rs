@@ -16,7 +16,7 @@ pub(crate) mod squash;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,6 +38,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::commit::reader::Commit;
 use crate::committer::{self, Maintenance, publish_after_commit};
 use crate::environment::{new_id, sleep_up_to};
 use crate::listing::is_table;
@@ -426,6 +427,8 @@ struct Attempted {
     base: Option<Snapshot>,
     actions: Vec<Action>,
     text: Bytes,
+    /// As a reader sees it, from the first use on.
+    parsed: OnceLock<Arc<Commit>>,
 }
 
 impl Attempted {
@@ -446,7 +449,21 @@ impl Attempted {
             base: base.cloned(),
             text: Bytes::from(write_commit(&actions)?),
             actions,
+            parsed: OnceLock::new(),
         })
+    }
+
+    fn version(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.version() + 1)
+    }
+
+    /// The commit as a reader sees it.
+    fn commit(&self) -> Result<Arc<Commit>> {
+        if let Some(parsed) = self.parsed.get() {
+            return Ok(Arc::clone(parsed));
+        }
+        let parsed = Arc::new(Commit::own(self.version(), self.text.clone())?);
+        Ok(Arc::clone(self.parsed.get_or_init(|| parsed)))
     }
 
     /// Rebases this attempt. Returns it unchanged if the serialized commit is identical, so that
@@ -559,7 +576,7 @@ async fn attempt_until_done(
                 futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
             let put = put.inspect_err(|_| withdraw(store, &txn_id))?;
             if put == Put::Won {
-                let read = pass_on(turn, base.as_ref(), text, (put_ms, attempt));
+                let read = pass_on(turn, base.as_ref(), &made, (put_ms, attempt));
                 let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
                 let won = Won {
                     base: base.as_ref(),
@@ -629,11 +646,11 @@ async fn reapply(
 fn pass_on(
     turn: Option<committer::Turn>,
     base: Option<&Snapshot>,
-    text: Bytes,
+    made: &Attempted,
     (put_ms, attempt): (i64, usize),
 ) -> Option<Snapshot> {
     let (turn, base) = (turn?, base?);
-    let own = Snapshot::after_unread(base.store(), Some(base), base.version() + 1, text).ok()?;
+    let own = Snapshot::after_unread(base.store(), Some(base), made.commit().ok()?).ok()?;
     let own = own.own(Some(base), put_ms).contended(turn.waited, attempt > 1);
     own_commits::keep_early(&own);
     recent_commits::keep(&own);
@@ -684,7 +701,7 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
     if may_settle_later(store, group_end.is_some())
         && let (Some(base), Some(begun)) = (base, ahead.take())
     {
-        match settle_later(store, base, staged, &text, put_ms, begun, group_end).await {
+        match settle_later(store, base, staged, made, put_ms, begun, group_end).await {
             Ok(snapshot) => {
                 log_commit(&snapshot, attempt);
                 return Ok(committed(staged, snapshot, attempt, false));
@@ -869,7 +886,10 @@ async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Byte
     };
     read.map(|snapshot| (snapshot, true)).or_else(|e| {
         warn!(version, error = %e, "the commit is safe, but can't be read back");
-        Ok((Snapshot::after_unread(store, base, version, text)?, false))
+        Ok((
+            Snapshot::after_unread(store, base, Arc::new(Commit::own(version, text)?))?,
+            false,
+        ))
     })
 }
 

@@ -93,12 +93,31 @@ pub(crate) fn continued(older: &Snapshot) -> Option<Snapshot> {
     Some(continued.following(&newest))
 }
 
+/// A snapshot with the bytes that it holds in memory, which are summed up for all tables at each
+/// commit.
+struct Cached {
+    snapshot: Snapshot,
+    commit_bytes: u64,
+    checkpoint_bytes: u64,
+}
+
+impl Cached {
+    fn new(snapshot: Snapshot) -> Self {
+        let checkpoint_bytes = snapshot.checkpoint_bytes();
+        Cached {
+            commit_bytes: snapshot.log_bytes().saturating_sub(checkpoint_bytes),
+            checkpoint_bytes,
+            snapshot,
+        }
+    }
+}
+
 /// Snapshots in the order of the last writes.
 #[derive(Default)]
-struct SnapshotCache(Mutex<Vec<Snapshot>>);
+struct SnapshotCache(Mutex<Vec<Cached>>);
 
 impl SnapshotCache {
-    fn known(&self) -> MutexGuard<'_, Vec<Snapshot>> {
+    fn known(&self) -> MutexGuard<'_, Vec<Cached>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,6 +125,7 @@ impl SnapshotCache {
         self.known()
             .iter()
             .rev()
+            .map(|cached| &cached.snapshot)
             .find(|snapshot| is_of(snapshot, store))
             .cloned()
     }
@@ -120,29 +140,28 @@ impl SnapshotCache {
     fn keep(&self, snapshot: &Snapshot, begins_anew: bool) {
         let store = snapshot.store();
         let mut known = self.known();
-        let index = known.iter().rposition(|older| is_of(older, store));
+        let index = known.iter().rposition(|older| is_of(&older.snapshot, store));
         let before = index.map(|index| known.remove(index));
         // Commits of several threads end in any order. Only a catalog rules out that a table was
         // replaced by an older copy of itself.
         let late = before.filter(|before| {
-            before.version() > snapshot.version() && is_managed(store) && is_same_table(before, snapshot)
+            let is_later = before.snapshot.version() > snapshot.version();
+            is_later && is_managed(store) && is_same_table(&before.snapshot, snapshot)
         });
-        let newest = match &late {
+        let newest = match late {
             Some(newer) => newer,
             None if begins_anew => return,
-            None => snapshot,
+            None => Cached::new(snapshot.clone()),
         };
-        let (commit_bytes, checkpoint_bytes) = bytes_of(newest);
-        if commit_bytes > MOST_COMMIT_BYTES || checkpoint_bytes > MOST_CHECKPOINT_BYTES {
+        if newest.commit_bytes > MOST_COMMIT_BYTES || newest.checkpoint_bytes > MOST_CHECKPOINT_BYTES {
             return;
         }
-        known.push(newest.clone());
+        known.push(newest);
         let mut first = 0;
         let (mut commits, mut checkpoints) = (0u64, 0u64);
-        for (index, snapshot) in known.iter().enumerate().rev() {
-            let (commit_bytes, checkpoint_bytes) = bytes_of(snapshot);
-            commits = commits.saturating_add(commit_bytes);
-            checkpoints = checkpoints.saturating_add(checkpoint_bytes);
+        for (index, cached) in known.iter().enumerate().rev() {
+            commits = commits.saturating_add(cached.commit_bytes);
+            checkpoints = checkpoints.saturating_add(cached.checkpoint_bytes);
             let is_full = known.len() - index > TABLES;
             if is_full || commits > ALL_COMMIT_BYTES || checkpoints > ALL_CHECKPOINT_BYTES {
                 first = index + 1;
@@ -151,11 +170,6 @@ impl SnapshotCache {
         }
         known.drain(..first);
     }
-}
-
-fn bytes_of(snapshot: &Snapshot) -> (u64, u64) {
-    let checkpoint_bytes = snapshot.checkpoint_bytes();
-    (snapshot.log_bytes().saturating_sub(checkpoint_bytes), checkpoint_bytes)
 }
 
 fn is_same_table(first: &Snapshot, second: &Snapshot) -> bool {

@@ -50,9 +50,25 @@ impl Ahead {
         Self::after(known, base, actions)
     }
 
+    /// As [`begin`](Self::begin), for a commit that is decided already: no file is begun, whose
+    /// bytes the caller would wait for.
+    pub(crate) fn decided(base: &Snapshot, actions: &[Action]) -> Option<Self> {
+        Self::unbegun(base.known_checksum()?.as_ref().clone(), base, actions)
+    }
+
     /// Computed from the checksum of the base; `None` if it wouldn't be written so early.
     pub(crate) fn after(previous: VersionChecksum, base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
-        let base = base.filter(|b| !b.is_among_many())?;
+        let base = base?;
+        let ahead = Self::unbegun(previous, base, actions)?;
+        let key = paths::checksum(base.version() + 1);
+        let begun = base.store().begin_expendable(&key, &ahead.text);
+        Some(Ahead { begun, ..ahead })
+    }
+
+    fn unbegun(previous: VersionChecksum, base: &Snapshot, actions: &[Action]) -> Option<Self> {
+        if base.is_among_many() {
+            return None;
+        }
         // Which applications count depends on the reader's clock if the metadata sets a retention,
         // which may be new here.
         if actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
@@ -60,10 +76,11 @@ impl Ahead {
         }
         let sum = previous.after(actions)?;
         let (sum, text) = written(sum, base.state().properties()).ok()?;
-        let begun = base
-            .store()
-            .begin_expendable(&paths::checksum(base.version() + 1), &text);
-        Some(Ahead { sum, text, begun })
+        Some(Ahead {
+            sum,
+            text,
+            begun: PutDraft::default(),
+        })
     }
 
     /// The checksum.

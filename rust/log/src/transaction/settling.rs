@@ -1,7 +1,6 @@
 //! The end of a commit whose caller continues while it is published, its checksum is put, and its
 //! time and tag are read. The commit is durable; nothing of this can fail it.
 
-use bytes::Bytes;
 use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_store::{Scheme, Store, run_in_background, with_retry_limit};
 use tokio::sync::watch;
@@ -12,23 +11,23 @@ use crate::checkpoint_writer;
 use crate::committer::{publish_after_commit, reports_at_once, takes_turns};
 use crate::snapshot::settling::Settling;
 use crate::transaction::post_commit::Ahead;
-use crate::transaction::{AFTER_COMMIT, Staged};
+use crate::transaction::{AFTER_COMMIT, Attempted, Staged};
 
 /// Whether the work after a commit, apart from a checkpoint, may be done in the background: on a
 /// local disk only that of a catalog's tables that were committed together.
-pub(crate) fn may_settle_later(store: &Store, is_together: bool) -> bool {
+pub(super) fn may_settle_later(store: &Store, is_together: bool) -> bool {
     let is_remote = matches!(store.location().scheme(), Scheme::S3 | Scheme::Azure | Scheme::Gcs);
     is_remote || (is_together && takes_turns(store) && !reports_at_once(store))
 }
 
-/// The snapshot of a commit of this text that was put on `base`, without waiting for the store;
+/// The snapshot of a commit that was put on `base`, without waiting for the store;
 /// gives the checksum back if more is to be done than to put it. Of a group of commits, the store
 /// is used when the group's sender is dropped.
-pub(crate) async fn settle_later(
+pub(super) async fn settle_later(
     store: &Store,
     base: &Snapshot,
     staged: &Staged,
-    text: &Bytes,
+    made: &Attempted,
     put_ms: i64,
     ahead: Ahead,
     group_end: Option<watch::Receiver<()>>,
@@ -37,7 +36,8 @@ pub(crate) async fn settle_later(
         return Err(ahead);
     }
     let version = base.version() + 1;
-    let Ok(unread) = Snapshot::after_unread(store, Some(base), version, text.clone()) else {
+    let unread = made.commit().and_then(|commit| Snapshot::after_unread(store, Some(base), commit));
+    let Ok(unread) = unread else {
         return Err(ahead);
     };
     let unread = unread.own(Some(base), put_ms);
@@ -46,7 +46,7 @@ pub(crate) async fn settle_later(
     }
     let sum = ahead.sum().clone();
     unread.keep_checksum(sum.clone());
-    let (store, base, text) = (store.clone(), base.clone(), text.clone());
+    let (store, base, text) = (store.clone(), base.clone(), made.text.clone());
     // The next write and the next refresh wait for it.
     let task = run_in_background(with_retry_limit(AFTER_COMMIT, async move {
         if let Some(mut end) = group_end {
