@@ -134,13 +134,15 @@ def close_idle() -> None:
 
 
 def _end() -> None:
-    global _has_ended  # noqa: PLW0603  (queries that end later keep nothing)
+    # Queries that end later keep nothing.
+    global _has_ended
     _has_ended = True
     close_idle()
 
 
 def _begin_in_child() -> None:
-    global _lock  # noqa: PLW0603  (a thread of the parent may hold the lock)
+    # A thread of the parent may hold the lock.
+    global _lock
     _lock = threading.Lock()
     # Databases that other threads of the parent put here during the fork, whose threads don't run
     # in this process, were made by `connect`: they are left to the parent.
