@@ -14,7 +14,7 @@ import pytest
 
 from deltaplane import DeltaError, DeltaTable, sql, write_deltalake
 from deltaplane.queries import running
-from deltaplane.queries.column_bounds import column_bounds
+from deltaplane.queries.column_bounds import ColumnBounds
 from deltaplane.queries.planning import Planner
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ def test_columns_have_the_bounds_of_all_files(tmp_path: Path) -> None:
     data = SMALL.append_column("part", parts)
     for start in range(4):
         write_deltalake(path, data.slice(start, 1), mode="append", partition_by=["part"])
-    bounds = column_bounds(DeltaTable(path))
-    assert bounds["n"] == (-7, 100)
-    assert bounds["l"] == (-6, 7)
-    assert bounds["p"] == (Decimal("-0.01"), Decimal("104949.99"))
-    assert bounds["part"] == (1, 5)
-    assert "k" not in bounds
+    bounds = ColumnBounds(DeltaTable(path))
+    assert bounds.of("n") == (-7, 100)
+    assert bounds.of("l") == (-6, 7)
+    assert bounds.of("p") == (Decimal("-0.01"), Decimal("104949.99"))
+    assert bounds.of("part") == (1, 5)
+    assert bounds.of("k") is None
 
 
 def test_a_file_without_statistics_leaves_a_column_without_bounds(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_file_without_statistics_leaves_a_column_without_bounds(tmp_path: Path
     write_deltalake(path, LARGE, mode="append", configuration={"delta.dataSkippingStatsColumns": "k"})
     DeltaTable(path).alter.set_table_properties({"delta.dataSkippingStatsColumns": "n"})
     write_deltalake(path, SMALL, mode="append")
-    assert "l" not in column_bounds(DeltaTable(path))
+    assert ColumnBounds(DeltaTable(path)).of("l") is None
     with pytest.raises(DeltaError, match="OVERFLOW"):
         sql("SELECT l + 1 AS a FROM t", tables={"t": path}).to_arrow()
 

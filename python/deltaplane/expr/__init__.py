@@ -7,6 +7,7 @@ engine can't evaluate with Spark's result are refused by name, never approximate
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.expr.columns import NO_COLUMNS, Columns, columns_of
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from deltaplane import _native
 
 __all__ = ["NO_COLUMNS", "Columns", "Predicate", "columns_of", "necessary", "parse", "refuse_unclear"]
+
+# Planning a query asks for the trees of each condition several times; longer texts are lists of
+# values, which would fill the memory.
+_MOST_CHARACTERS = 2_000
 
 Predicate = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
 
@@ -64,8 +69,15 @@ def necessary(condition: str) -> tuple[list[_native.Predicate], bool]:
     >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
     False
     """
+    of_text = _necessary.__wrapped__ if len(condition) > _MOST_CHARACTERS else _necessary
+    trees, complete = of_text(condition)
+    return list(trees), complete
+
+
+@lru_cache(maxsize=256)
+def _necessary(condition: str) -> tuple[tuple[_native.Predicate, ...], bool]:
     from deltaplane._native import Predicate as Tree
     from deltaplane.expr.condition_tree import understood
 
     nodes, complete = understood(condition)
-    return [Tree(tree) for tree in nodes], complete
+    return tuple(Tree(tree) for tree in nodes), complete

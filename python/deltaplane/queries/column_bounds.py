@@ -16,59 +16,89 @@ if TYPE_CHECKING:
 
     from deltaplane.table.delta_table import DeltaTable
 
-__all__ = ["column_bounds"]
+__all__ = ["ColumnBounds"]
 
 # Tables with more files have no bounds here, since reading all of their statistics takes longer
 # than what the bounds save.
 _MOST_FILES = 20_000
-# The known bounds by column; None for a column without numbers.
-_ByColumn = dict[str, Bounds | None]
 
 
-def column_bounds(table: DeltaTable) -> dict[str, Bounds]:
-    """Least and greatest number by column; without columns of which a file has no statistics, or no
-    numbers. Cost: a read of all statistics of tables of up to 20,000 files."""
-    keys = {name.lower() for name in table.metadata().partition_columns}
-    by_column: _ByColumn | None = None
-    files = 0
-    for batch in table.plan():
-        files += batch.num_rows
-        if not batch.num_rows:
-            continue
-        if files > _MOST_FILES:
-            return {}
-        known = {**_of_statistics(batch, keys), **_of_partitions(batch)}
-        by_column = known if by_column is None else _joined(by_column, known)
-    return {name: bounds for name, bounds in (by_column or {}).items() if bounds is not None}
+class ColumnBounds:
+    """The bounds of the columns of one version of a table, each computed at its first use."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self._keys = {name.lower() for name in table.metadata().partition_columns}
+        # The statistics of all files; None if there are too many.
+        self._files: list[pa.RecordBatch] | None = []
+        self._known: dict[str, Bounds | None] = {}
+        files = 0
+        for batch in table.plan():
+            files += batch.num_rows
+            if files > _MOST_FILES:
+                self._files = None
+                break
+            if batch.num_rows:
+                self._files.append(batch)
+
+    def of(self, column: str) -> Bounds | None:
+        """Least and greatest number of a column; None for a column of other values, without
+        numbers, or without statistics of a file."""
+        if column not in self._known:
+            self._known[column] = self._computed(column)
+        return self._known[column]
+
+    def _computed(self, column: str) -> Bounds | None:
+        least: Fraction | None = None
+        greatest: Fraction | None = None
+        is_key = column.lower() in self._keys
+        for batch in self._files or ():
+            values = _of_partitions(batch, column) if is_key else _of_statistics(batch, column)
+            if values is None:
+                return None
+            low, high = values
+            if low is not None and high is not None:
+                least = low if least is None else min(least, low)
+                greatest = high if greatest is None else max(greatest, high)
+        return None if least is None or greatest is None else (least, greatest)
 
 
-def _joined(a: _ByColumn, b: _ByColumn) -> _ByColumn:
-    """What is known of the columns of which both know something."""
-    return {name: _both(a[name], b[name]) for name in a.keys() & b.keys()}
+# Least and greatest number, each None where there are no numbers.
+_Ends = tuple[Fraction | None, Fraction | None]
 
 
-def _both(a: Bounds | None, b: Bounds | None) -> Bounds | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return min(a[0], b[0]), max(a[1], b[1])
-
-
-def _of_statistics(batch: pa.RecordBatch, keys: set[str]) -> _ByColumn:
+def _of_statistics(batch: pa.RecordBatch, column: str) -> _Ends | None:
+    """The bounds of a column in these files; None if they aren't known."""
     import pyarrow.compute as pc
 
-    names = batch.schema.names
-    if "min" not in names or "max" not in names:
-        return {}
-    by_column: _ByColumn = {}
-    high_type = batch.schema.field("max").type
-    for field in batch.schema.field("min").type:
-        if not _is_exact(field.type) or high_type.get_field_index(field.name) < 0 or field.name.lower() in keys:
-            continue
-        low, high = pc.struct_field(batch["min"], [field.name]), pc.struct_field(batch["max"], [field.name])
-        unknown = pc.or_(pc.is_null(low), pc.is_null(high))
-        if not pc.any(pc.and_(unknown, pc.invert(_only_nulls(batch, field.name)))).as_py():
-            by_column[field.name] = _bounds(low, high)
-    return by_column
+    low, high = _values(batch, "min", column), _values(batch, "max", column)
+    if low is None or high is None or not _is_exact(low.type):
+        return None
+    unknown = pc.or_(pc.is_null(low), pc.is_null(high))
+    if pc.any(pc.and_(unknown, pc.invert(_only_nulls(batch, column)))).as_py():
+        return None
+    return _ends(low, high)
+
+
+def _of_partitions(batch: pa.RecordBatch, column: str) -> _Ends | None:
+    values = _values(batch, "partition", column)
+    return None if values is None or not _is_exact(values.type) else _ends(values, values)
+
+
+def _values(batch: pa.RecordBatch, kind: str, column: str) -> pa.Array | None:
+    """A column's values of a kind, one for each file; None if the batch has none."""
+    import pyarrow.compute as pc
+
+    if kind not in batch.schema.names:
+        return None
+    values = batch[kind]
+    return None if values.type.get_field_index(column) < 0 else pc.struct_field(values, [column])
+
+
+def _ends(low: pa.Array, high: pa.Array) -> _Ends:
+    import pyarrow.compute as pc
+
+    least, greatest = pc.min(low).as_py(), pc.max(high).as_py()
+    return None if least is None else Fraction(least), None if greatest is None else Fraction(greatest)
 
 
 def _only_nulls(batch: pa.RecordBatch, column: str) -> pa.Array:
@@ -76,33 +106,13 @@ def _only_nulls(batch: pa.RecordBatch, column: str) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    nulls = batch["null_count"] if "null_count" in batch.schema.names else None
-    if nulls is None or nulls.type.get_field_index(column) < 0:
+    nulls = _values(batch, "null_count", column)
+    if nulls is None:
         return pa.array([False] * batch.num_rows)
-    return pc.fill_null(pc.equal(pc.struct_field(nulls, [column]), batch["num_records"]), False)
-
-
-def _of_partitions(batch: pa.RecordBatch) -> _ByColumn:
-    import pyarrow.compute as pc
-
-    by_column: _ByColumn = {}
-    fields = batch.schema.field("partition").type if "partition" in batch.schema.names else ()
-    for field in fields:
-        values = pc.struct_field(batch["partition"], [field.name])
-        if _is_exact(field.type):
-            by_column[field.name] = _bounds(values, values)
-    return by_column
+    return pc.fill_null(pc.equal(nulls, batch["num_records"]), False)
 
 
 def _is_exact(data_type: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(data_type) or pa.types.is_decimal(data_type))
-
-
-def _bounds(low: pa.Array, high: pa.Array) -> Bounds | None:
-    """The bounds of all files; None if they have no numbers."""
-    import pyarrow.compute as pc
-
-    least, greatest = pc.min(low).as_py(), pc.max(high).as_py()
-    return None if least is None or greatest is None else (Fraction(least), Fraction(greatest))

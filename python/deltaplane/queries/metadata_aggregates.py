@@ -103,13 +103,13 @@ def _over_facts(
     rows = opened.get(source.name) if source is not None else None
     if source is None or not isinstance(rows, DeltaSource):
         return None
-    schema = rows.table.schema()
     keys = {c.lower() for c in rows.table.metadata().partition_columns}
     partitions = {id: c for id, c in source.fields.items() if c.lower() in keys}
-    exact = {f.name: str(getattr(f.type, "type", "")) in _EXACT for f in schema.fields}
-    columns = {id: c for id, c in source.fields.items() if exact.get(c) and id not in partitions}
     if not all(c.uses <= partitions.keys() for c in [*conditions, *(k.value for k in aggregation.keys)]):
         return None
+    fields = rows.table._snapshot.schema.to_value()["fields"]
+    exact = {f["name"] for f in fields if isinstance(f["type"], str) and f["type"] in _EXACT}
+    columns = {id: c for id, c in source.fields.items() if c in exact and id not in partitions}
     used: dict[str, str] = {}
     values = []
     for output in aggregation.values:

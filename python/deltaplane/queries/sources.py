@@ -22,7 +22,7 @@ from deltaplane.expr.typed import Bounds
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.io.arrow import as_reader, in_table_types
 from deltaplane.io.storage_options import StorageOptions, VersionLike, location_text, storage_options_text
-from deltaplane.queries.column_bounds import column_bounds
+from deltaplane.queries.column_bounds import ColumnBounds
 from deltaplane.queries.syntax import TableName
 from deltaplane.table.delta_table import DeltaTable
 
@@ -66,7 +66,7 @@ class DeltaSource:
     def __init__(self, table: DeltaTable) -> None:
         # The caller's object may move to another version while the rows are read.
         self.table = copy(table)
-        self.schema_json = table.schema().to_json()
+        self.schema_json = table._snapshot.schema.to_json()
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of files, row groups and pages that may be relevant."""
@@ -155,7 +155,7 @@ class Catalog:
         self._tables_open: dict[tuple[str, str], DeltaTable] = {}
         self.opened: dict[str, SourceRows] = {}
         # Bounds of columns by a table's location and version.
-        self._bounds: dict[tuple[str, int], Mapping[str, Bounds]] = {}
+        self._bounds: dict[tuple[str, int], ColumnBounds] = {}
         self._held: DeltaTable | None = None
 
     def inside(self, names: Names) -> Catalog:
@@ -235,8 +235,8 @@ class Catalog:
             return None
         version = rows.table.table_uri, rows.table.version()
         if version not in self._bounds:
-            self._bounds[version] = column_bounds(rows.table)
-        return self._bounds[version].get(column)
+            self._bounds[version] = ColumnBounds(rows.table)
+        return self._bounds[version].of(column)
 
     def data(self, name: TableName) -> pa.Table | None:
         """The caller's data of this name; None if the name is a table's."""
