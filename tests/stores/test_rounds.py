@@ -316,6 +316,40 @@ def test_an_append_returns_before_its_checksum_is_stored(remote: Remote, hundred
     assert (fresh.version(), fresh.count()) == (106, 105 * 100 + 20)
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("seconds", "is_published"), [("0", True), ("600", False)])
+def test_a_commit_waits_for_its_publication_if_it_is_to_be_reported_at_once(
+    remote: Remote, tmp_path: Path, seconds: str, is_published: bool, together: bool
+) -> None:
+    options = {**remote.options, "catalog_publication_report": seconds}
+    catalog = Catalog(f"sqlite:///{tmp_path}/lake.db", storage_options=options)
+    catalog.create_catalog("main", storage_root=f"s3://rounds/{tmp_path.name}")
+    catalog.create_schema("main.shop")
+    names = ["main.shop.a", "main.shop.b"]
+    for name in names:
+        catalog.create_table(name, rows(0, 1).schema)
+
+    def write() -> None:
+        if together:
+            with transaction(catalog, names) as tx:
+                for name in names:
+                    tx.write(name, rows(0, 10))
+        else:
+            write_deltalake(
+                catalog.location(names[0]), rows(0, 10), mode="append", storage_options=catalog.storage_options
+            )
+
+    write()
+    _native.finish_background(60)
+    with remote.requests.of() as requests:
+        write()
+        published = [
+            line for line in requests.lines if " PUT " in line and "/_delta_log/00000000000000000002.json" in line
+        ]
+        assert len(published) == (1 + together if is_published else 0)
+    _native.finish_background(60)
+
+
 def test_a_transaction_over_tables_of_a_catalog(remote: Remote, tmp_path: Path) -> None:
     # Publications aren't reported to the catalog within this test, so it doesn't know them.
     options = {**remote.options, "catalog_publication_report": "600"}

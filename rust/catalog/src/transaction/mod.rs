@@ -12,7 +12,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{GroupMember, commit_group, new_id};
 use deltaplane_store::{Store, run_in_background};
 use tokio::sync::Mutex;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::api::LoadedTable;
 use crate::catalog::Catalog;
@@ -236,9 +236,6 @@ impl Transaction {
         let mut transient = Vec::new();
         for ((name, member), done) in names.into_iter().zip(members).zip(done) {
             let Some(done) = done else { continue };
-            if let Err(e) = &done.committed {
-                warn!(table = %name, version = done.version, error = %e, "the commit is safe, but can't be read back");
-            }
             committed.push((name.clone(), done.version));
             transient.extend(done.files.map(|files| member.delete_except(files)));
         }

@@ -4,30 +4,31 @@
 //! and all commits are made again, because each names the versions of all.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::conflict::{Intent, Isolation, ReadSet};
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::paths;
-use deltaplane_store::Store;
+use deltaplane_store::{Store, run_in_background};
 use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 use tracing::warn;
 
 use crate::committer::managed::Managed;
 use crate::committer::{self, Buffer, GroupCommitter, GroupDecision, GroupProposal};
 use crate::environment::{new_id, sleep_up_to};
 use crate::snapshot::noted_read::NotedRead;
-use crate::transaction::post_commit::Ahead;
+use crate::snapshot::settling::Settling;
+use crate::transaction::own_commits::LaterSnapshot;
+use crate::transaction::post_commit::{Ahead, next_checksum};
 use crate::transaction::read_set::selection;
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
+use crate::transaction::settling::{may_settle_together, needs_more, settle};
 use crate::transaction::{
-    Attempted, Committed, DEFAULT_ATTEMPTS, FIRST_REPEAT_MS, PUT_REPEATS, Staged, Won, finish_won, is_ours,
-    own_commits, squash, wait,
+    Attempted, DEFAULT_ATTEMPTS, FIRST_REPEAT_MS, PUT_REPEATS, Staged, Won, finish_won, is_ours, own_commits, squash,
+    wait,
 };
 use crate::{Snapshot, now_ms};
 
@@ -48,8 +49,6 @@ pub struct GroupMember {
 pub struct GroupCommitted {
     /// Its version.
     pub version: u64,
-    /// The table after it; an error if it can't be read back.
-    pub committed: Result<Committed>,
     /// Keys of the files that the commit adds, with those of vectors and changes. `None` if one of
     /// them isn't understood.
     pub files: Option<BTreeSet<String>>,
@@ -99,7 +98,7 @@ pub async fn commit_group(
         name_group(committer, transaction_id, &mut parts);
         let round = Round::stage(&parts).await?;
         match round.propose(committer, &parts).await? {
-            Outcome::Ratified => return Ok(round.finish(&parts, attempt).await),
+            Outcome::Ratified => return Ok(round.finish(parts, attempt).await),
             Outcome::Lost => round.discard(&parts).await,
         }
         wait(attempt).await;
@@ -436,45 +435,121 @@ impl Round {
         join_all(lost).await;
     }
 
-    /// The work after the commits: publication, checksums, checkpoints; in the background, but for
-    /// the checkpoints. Nothing of it can fail the transaction.
-    async fn finish(self, parts: &[Part<'_>], attempt: usize) -> Vec<Option<GroupCommitted>> {
+    /// Has the work after the commits done: publication, checksums, checkpoints. Nothing of it can
+    /// fail the transaction, and its caller doesn't wait for it unless the catalog is to be told of
+    /// the publication before the commit returns.
+    async fn finish(self, parts: Vec<Part<'_>>, attempt: usize) -> Vec<Option<GroupCommitted>> {
         // First all: a version is read as soon as it is known.
         for (part, proposal) in parts.iter().zip(self.group) {
             if let GroupProposal::Commit(proposal) = proposal {
                 part.managed.won(*proposal);
             }
         }
-        let put_ms = self.put_ms;
-        // The files that are written in the background would delay the other tables' snapshots.
-        let (snapshots, group_end) = watch::channel(());
-        let finished = parts.iter().zip(self.made).map(|(part, made)| async {
-            let (made, staged) = (made?, part.staged.as_ref()?);
-            let base = Some(&part.base);
-            let won = Won {
-                base,
-                made: &made.attempted,
-                ahead: Ahead::decided(&part.base, &made.attempted.actions),
-                put_ms,
-                attempt,
-                read: None,
-                group_end: Some(group_end.clone()),
+        let is_later = parts.iter().all(|part| may_settle_together(&part.member.store));
+        let (mut committed, mut later, mut now) = (Vec::with_capacity(parts.len()), Vec::new(), Vec::new());
+        for (part, made) in parts.into_iter().zip(self.made) {
+            let (Some(made), Some(staged)) = (made, part.staged) else {
+                committed.push(None);
+                continue;
             };
-            let committed = finish_won(&part.member.store, staged, won).await;
-            Some(GroupCommitted {
-                version: part.base.version() + 1,
-                committed: committed.inspect(own_commits::keep),
-                files: files_of(staged),
-            })
-        });
-        let mut finished = pin!(join_all(finished));
-        // Without a checkpoint nothing waits for the store.
-        let at_once = futures::poll!(finished.as_mut());
-        drop(snapshots);
-        match at_once {
-            Poll::Ready(all) => all,
-            Poll::Pending => finished.await,
+            committed.push(Some(GroupCommitted {
+                version: made.attempted.version(),
+                files: files_of(&staged),
+            }));
+            let ratified = Ratified {
+                store: part.member.store.clone(),
+                base: part.base,
+                staged,
+                made: Arc::new(made.attempted),
+                put_ms: self.put_ms,
+                attempt,
+            };
+            match is_later {
+                true => later.push(ratified.later()),
+                false => now.push(ratified),
+            }
         }
+        if is_later {
+            drop(run_in_background(join_all(
+                later.into_iter().map(RatifiedLater::finish),
+            )));
+        }
+        join_all(now.iter().map(Ratified::finish)).await;
+        committed
+    }
+}
+
+/// A table's commit that is ratified, before the work after it.
+struct Ratified {
+    store: Store,
+    base: Snapshot,
+    staged: Staged,
+    made: Arc<Attempted>,
+    put_ms: i64,
+    attempt: usize,
+}
+
+impl Ratified {
+    /// Caches the snapshot after the commit for whoever needs it before the work is done.
+    fn later(self) -> RatifiedLater {
+        let (settled, answer) = oneshot::channel();
+        let (base, made, put_ms) = (self.base.clone(), Arc::clone(&self.made), self.put_ms);
+        let make = move || {
+            let unread = Snapshot::after_unread(base.store(), Some(&base), made.commit().ok()?).ok()?;
+            let unread = unread.own(Some(&base), put_ms);
+            let previous = base.known_checksum().map(|sum| sum.as_ref().clone());
+            let sum = previous.and_then(|previous| next_checksum(previous, &base, &made.actions));
+            sum.into_iter().for_each(|sum| unread.keep_checksum(sum));
+            Some(unread.settling(Settling::new(async move { answer.await.ok().flatten() })))
+        };
+        RatifiedLater {
+            snapshot: own_commits::keep_later(&self.base, self.made.text.len() as u64, make),
+            commit: self,
+            settled,
+        }
+    }
+
+    async fn finish(&self) -> Option<Snapshot> {
+        let won = Won {
+            base: Some(&self.base),
+            made: &self.made,
+            ahead: Ahead::begin(Some(&self.base), &self.made.actions),
+            put_ms: self.put_ms,
+            attempt: self.attempt,
+            read: None,
+        };
+        match finish_won(&self.store, &self.staged, won).await {
+            Ok(done) => {
+                own_commits::keep(&done);
+                Some(done.snapshot)
+            }
+            Err(e) => {
+                warn!(table = %self.store.location(), error = %e, "the commit is safe, but can't be read back");
+                None
+            }
+        }
+    }
+}
+
+/// A ratified commit whose caller doesn't wait for the work after it.
+struct RatifiedLater {
+    commit: Ratified,
+    snapshot: LaterSnapshot,
+    settled: oneshot::Sender<Option<Snapshot>>,
+}
+
+impl RatifiedLater {
+    async fn finish(self) {
+        let Ratified { store, base, made, .. } = &self.commit;
+        let snapshot = match self.snapshot.get() {
+            Some(unread) if !needs_more(base, unread, &self.commit.staged).await => match Ahead::of(unread) {
+                Some(ahead) => settle(store, base, made.text.clone(), self.commit.put_ms, ahead).await,
+                None => self.commit.finish().await,
+            },
+            _ => self.commit.finish().await,
+        };
+        // Without a receiver nobody waits for it.
+        let _ = self.settled.send(snapshot);
     }
 }
 

@@ -35,7 +35,6 @@ use deltaplane_store::{
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::commit::reader::Commit;
@@ -585,7 +584,6 @@ async fn attempt_until_done(
                     put_ms,
                     attempt,
                     read,
-                    group_end: None,
                 };
                 return finish_won(store, &staged, won).await;
             }
@@ -674,9 +672,6 @@ struct Won<'a> {
     attempt: usize,
     /// The snapshot after it, if it is known already.
     read: Option<Snapshot>,
-    /// In a transaction over several tables, the work in the background begins when the sender is
-    /// dropped.
-    group_end: Option<watch::Receiver<()>>,
 }
 
 /// Does the work after a commit that is durable.
@@ -687,7 +682,6 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
         put_ms,
         attempt,
         read,
-        group_end,
         ..
     } = won;
     let (version, text, mut ahead) = (base.map_or(0, |b| b.version() + 1), made.text.clone(), won.ahead);
@@ -698,10 +692,10 @@ async fn finish_won(store: &Store, staged: &Staged, won: Won<'_>) -> Result<Comm
             .map_err(|e| unread(version, e))?;
         return Ok(committed(staged, snapshot.own(base, put_ms), attempt, false));
     }
-    if may_settle_later(store, group_end.is_some())
+    if may_settle_later(store)
         && let (Some(base), Some(begun)) = (base, ahead.take())
     {
-        match settle_later(store, base, staged, made, put_ms, begun, group_end).await {
+        match settle_later(store, base, staged, made, put_ms, begun).await {
             Ok(snapshot) => {
                 log_commit(&snapshot, attempt);
                 return Ok(committed(staged, snapshot, attempt, false));

@@ -2,7 +2,7 @@
 //! table: it lists the log from its own commit on. A hint only: callers must check for newer
 //! versions and verify the table's identity.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use deltaplane_error::Result;
 use deltaplane_store::{PerProcess, Store, with_retry_limit};
@@ -63,6 +63,25 @@ pub(super) fn keep(done: &Committed) {
     KNOWN.get().keep(&done.snapshot, done.begins_anew);
 }
 
+/// Caches the snapshot of an own commit on `base`, which is made when it is first asked for: its
+/// commit has this many bytes. Returns the way to it.
+pub(super) fn keep_later(
+    base: &Snapshot,
+    bytes: u64,
+    make: impl FnOnce() -> Option<Snapshot> + Send + 'static,
+) -> LaterSnapshot {
+    let cached = Cached {
+        store: base.store().clone(),
+        version: base.version() + 1,
+        snapshot: LaterSnapshot::new(make),
+        commit_bytes: commit_bytes(base).saturating_add(bytes),
+        checkpoint_bytes: base.checkpoint_bytes(),
+    };
+    let later = cached.snapshot.clone();
+    KNOWN.get().put(cached, base, false);
+    later
+}
+
 /// Caches the snapshot of an own commit before the work after it is done, for the next commit of
 /// this process.
 pub(super) fn keep_early(snapshot: &Snapshot) {
@@ -93,23 +112,47 @@ pub(crate) fn continued(older: &Snapshot) -> Option<Snapshot> {
     Some(continued.following(&newest))
 }
 
+type Make = Box<dyn FnOnce() -> Option<Snapshot> + Send>;
+
+/// A snapshot that is made when it is first asked for, by whoever asks.
+#[derive(Clone)]
+pub(super) struct LaterSnapshot(Arc<LazyLock<Option<Snapshot>, Make>>);
+
+impl LaterSnapshot {
+    fn new(make: impl FnOnce() -> Option<Snapshot> + Send + 'static) -> Self {
+        LaterSnapshot(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// `None` if it can't be made.
+    pub(super) fn get(&self) -> Option<&Snapshot> {
+        LazyLock::force(&self.0).as_ref()
+    }
+}
+
 /// A snapshot with the bytes that it holds in memory, which are summed up for all tables at each
 /// commit.
 struct Cached {
-    snapshot: Snapshot,
+    store: Store,
+    version: u64,
+    snapshot: LaterSnapshot,
     commit_bytes: u64,
     checkpoint_bytes: u64,
 }
 
 impl Cached {
     fn new(snapshot: Snapshot) -> Self {
-        let checkpoint_bytes = snapshot.checkpoint_bytes();
         Cached {
-            commit_bytes: snapshot.log_bytes().saturating_sub(checkpoint_bytes),
-            checkpoint_bytes,
-            snapshot,
+            store: snapshot.store().clone(),
+            version: snapshot.version(),
+            commit_bytes: commit_bytes(&snapshot),
+            checkpoint_bytes: snapshot.checkpoint_bytes(),
+            snapshot: LaterSnapshot::new(|| Some(snapshot)),
         }
     }
+}
+
+fn commit_bytes(snapshot: &Snapshot) -> u64 {
+    snapshot.log_bytes().saturating_sub(snapshot.checkpoint_bytes())
 }
 
 /// Snapshots in the order of the last writes.
@@ -122,12 +165,12 @@ impl SnapshotCache {
     }
 
     fn of(&self, store: &Store) -> Option<Snapshot> {
-        self.known()
-            .iter()
-            .rev()
-            .map(|cached| &cached.snapshot)
-            .find(|snapshot| is_of(snapshot, store))
-            .cloned()
+        let later = {
+            let known = self.known();
+            let cached = known.iter().rev().find(|cached| is_alike(&cached.store, store))?;
+            cached.snapshot.clone()
+        };
+        later.get().cloned()
     }
 
     fn after_commit(&self, older: &Snapshot, version: u64) -> Option<Snapshot> {
@@ -138,20 +181,25 @@ impl SnapshotCache {
 
     /// `begins_anew`: the next commit had better open the table from its new checkpoint.
     fn keep(&self, snapshot: &Snapshot, begins_anew: bool) {
-        let store = snapshot.store();
+        self.put(Cached::new(snapshot.clone()), snapshot, begins_anew);
+    }
+
+    /// `like` is any snapshot of the same table.
+    fn put(&self, cached: Cached, like: &Snapshot, begins_anew: bool) {
+        let store = &cached.store;
         let mut known = self.known();
-        let index = known.iter().rposition(|older| is_of(&older.snapshot, store));
+        let index = known.iter().rposition(|older| is_alike(&older.store, store));
         let before = index.map(|index| known.remove(index));
         // Commits of several threads end in any order. Only a catalog rules out that a table was
         // replaced by an older copy of itself.
         let late = before.filter(|before| {
-            let is_later = before.snapshot.version() > snapshot.version();
-            is_later && is_managed(store) && is_same_table(&before.snapshot, snapshot)
+            let is_same = || before.snapshot.get().is_some_and(|before| is_same_table(before, like));
+            before.version > cached.version && is_managed(store) && is_same()
         });
         let newest = match late {
             Some(newer) => newer,
             None if begins_anew => return,
-            None => Cached::new(snapshot.clone()),
+            None => cached,
         };
         if newest.commit_bytes > MOST_COMMIT_BYTES || newest.checkpoint_bytes > MOST_CHECKPOINT_BYTES {
             return;
@@ -174,10 +222,6 @@ impl SnapshotCache {
 
 fn is_same_table(first: &Snapshot, second: &Snapshot) -> bool {
     first.state().metadata().id == second.state().metadata().id
-}
-
-fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
-    is_alike(snapshot.store(), store)
 }
 
 /// Whether stores are of one location, opened with the same options and by the same catalog, if

@@ -50,32 +50,23 @@ impl Ahead {
         Self::after(known, base, actions)
     }
 
-    /// As [`begin`](Self::begin), for a commit that is decided already: no file is begun, whose
-    /// bytes the caller would wait for.
-    pub(crate) fn decided(base: &Snapshot, actions: &[Action]) -> Option<Self> {
-        Self::unbegun(base.known_checksum()?.as_ref().clone(), base, actions)
+    /// The checksum of a snapshot that has one, whose file isn't begun.
+    pub(crate) fn of(snapshot: &Snapshot) -> Option<Self> {
+        let sum = snapshot.known_checksum()?.as_ref().clone();
+        Self::unbegun(sum, snapshot.state().properties())
     }
 
     /// Computed from the checksum of the base; `None` if it wouldn't be written so early.
     pub(crate) fn after(previous: VersionChecksum, base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
         let base = base?;
-        let ahead = Self::unbegun(previous, base, actions)?;
+        let ahead = Self::unbegun(next_checksum(previous, base, actions)?, base.state().properties())?;
         let key = paths::checksum(base.version() + 1);
         let begun = base.store().begin_expendable(&key, &ahead.text);
         Some(Ahead { begun, ..ahead })
     }
 
-    fn unbegun(previous: VersionChecksum, base: &Snapshot, actions: &[Action]) -> Option<Self> {
-        if base.is_among_many() {
-            return None;
-        }
-        // Which applications count depends on the reader's clock if the metadata sets a retention,
-        // which may be new here.
-        if actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
-            return None;
-        }
-        let sum = previous.after(actions)?;
-        let (sum, text) = written(sum, base.state().properties()).ok()?;
+    fn unbegun(sum: VersionChecksum, properties: &Properties) -> Option<Self> {
+        let (sum, text) = written(sum, properties).ok()?;
         Some(Ahead {
             sum,
             text,
@@ -96,6 +87,17 @@ impl Ahead {
         }
         self.sum
     }
+}
+
+/// The checksum of the version after `base`, from that of `base`; `None` if it wouldn't be written
+/// before the version is looked at.
+pub(crate) fn next_checksum(previous: VersionChecksum, base: &Snapshot, actions: &[Action]) -> Option<VersionChecksum> {
+    // Which applications count depends on the reader's clock if the metadata sets a retention,
+    // which may be new here.
+    if base.is_among_many() || actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
+        return None;
+    }
+    previous.after(actions)
 }
 
 /// Does the work after a commit of these actions; returns whether a checkpoint was written.
