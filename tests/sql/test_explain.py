@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import WriterProperties, sql, write_deltalake
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.exceptions import FileMissingError, InvalidArgumentError, UnsupportedExpressionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,3 +132,12 @@ def test_row_groups_are_counted_by_the_footers(tmp_path: Path) -> None:
     assert "row groups  " not in plan
     plan = explained("EXPLAIN SELECT x FROM t WHERE upper(k) > 'A'", path)
     assert line(plan, "row groups").startswith("10 of 10 may match")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"x": pa.array([1, 2], pa.int64())}))
+    (file,) = path.glob("*.parquet")
+    file.unlink()
+    with pytest.raises(FileMissingError, match=file.name):
+        sql("EXPLAIN SELECT x + 1 FROM t", tables={"t": str(path)})

@@ -249,3 +249,38 @@ def test_spilled_rows_have_a_private_directory_that_is_deleted(path: str, tmp_pa
 def test_limits_that_cannot_be_held_are_refused(path: str, text: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         deltaplane.sql(text, tables={"t": path}, **options).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, count(*) AS n, sum(x * 2) AS s, max(m * (1 - m)) AS p FROM t WHERE x >= 1 GROUP BY k ORDER BY k",
+        "SELECT count(*), min(x), max(x), count(k) FROM t",
+        "SELECT count(*) FROM marked WHERE p = 'a'",
+        "SELECT p, count(*) AS n FROM marked GROUP BY p",
+        "SELECT a.x, b.k FROM marked a JOIN t b ON a.x = b.x WHERE a.p = 'b' ORDER BY 1 LIMIT 3",
+        "WITH q AS (SELECT x, row_number() OVER (ORDER BY x) AS n FROM t) SELECT * FROM q WHERE x IN (SELECT x FROM marked)",
+        "EXPLAIN SELECT x FROM marked WHERE x > 1",
+    ],
+)
+def test_queries_do_not_load_pandas(tmp_path: Path, query: str) -> None:
+    """It takes 45 MB and a fifth of a second, and pyarrow loads it to make an array of a list."""
+    k, m = ["a", "b", None, "a"], pa.array([None, "1.25", "0.5", "3"]).cast(pa.decimal128(15, 2))
+    rows = pa.table({"x": pa.array([1, 2, 3, None], pa.int64()), "k": k, "m": m})
+    write_deltalake(tmp_path / "t", rows)
+    marked = rows.select(["x"]).append_column("p", pa.array(["a", "a", "b", "b"]))
+    vectors = {"delta.enableDeletionVectors": "true"}
+    write_deltalake(tmp_path / "marked", marked, partition_by=["p"], configuration=vectors)
+    DeltaTable(tmp_path / "marked").delete("x = 1")
+    tables = {name: str(tmp_path / name) for name in ("t", "marked")}
+    script = f"""
+        import sys, deltaplane
+        print(len(deltaplane.sql({query!r}, tables={tables!r}).fetchall()))
+        print([name for name in ("pandas", "pyarrow.dataset", "pyarrow.parquet") if name in sys.modules])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) > 0
+    assert done.stdout.splitlines()[1] == "[]"

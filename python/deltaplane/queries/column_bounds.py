@@ -74,7 +74,11 @@ def _of_statistics(batch: pa.RecordBatch, column: str) -> _Ends | None:
     if low is None or high is None or not _is_exact(low.type):
         return None
     unknown = pc.or_(pc.is_null(low), pc.is_null(high))
-    if pc.any(pc.and_(unknown, pc.invert(_only_nulls(batch, column)))).as_py():
+    nulls = _values(batch, "null_count", column)
+    if nulls is not None:
+        # A column without a number has no bounds to know.
+        unknown = pc.and_not_kleene(unknown, pc.equal(nulls, batch["num_records"]))
+    if pc.any(unknown, skip_nulls=False).as_py() is not False:
         return None
     return _ends(low, high)
 
@@ -99,17 +103,6 @@ def _ends(low: pa.Array, high: pa.Array) -> _Ends:
 
     least, greatest = pc.min(low).as_py(), pc.max(high).as_py()
     return None if least is None else Fraction(least), None if greatest is None else Fraction(greatest)
-
-
-def _only_nulls(batch: pa.RecordBatch, column: str) -> pa.Array:
-    """For each file, whether its statistics tell that a column has no number."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    nulls = _values(batch, "null_count", column)
-    if nulls is None:
-        return pa.array([False] * batch.num_rows)
-    return pc.fill_null(pc.equal(nulls, batch["num_records"]), False)
 
 
 def _is_exact(data_type: pa.DataType) -> bool:

@@ -176,9 +176,9 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mappin
     marked = vectors.null_count < batch.num_rows
     if records.null_count or (marked and columns):
         return None
-    n = records
+    n, none = records, pc.subtract(records, records)
     if marked:
-        n = pc.subtract(n, pc.fill_null(pc.struct_field(vectors, "cardinality"), 0))
+        n = pc.subtract(n, pc.coalesce(pc.struct_field(vectors, "cardinality"), none))
     facts: dict[str, Any] = {"n": n}
     for id, column in partitions.items():
         values = pc.struct_field(batch["partition"], [column])
@@ -188,9 +188,9 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mappin
         if statistics is None:
             return None
         facts |= {f"{what}_{id}": values for what, values in statistics.items()}
-    made = pa.RecordBatch.from_pydict(facts)
+    made = pa.RecordBatch.from_arrays(list(facts.values()), list(facts))
     # A file without rows contributes no partition value either.
-    return made.filter(pc.greater(made["n"], 0))
+    return made.filter(pc.greater(made["n"], none))
 
 
 def _column_statistics(batch: pa.RecordBatch, column: str, records: pa.Array) -> dict[str, pa.Array] | None:
@@ -202,11 +202,11 @@ def _column_statistics(batch: pa.RecordBatch, column: str, records: pa.Array) ->
     if nulls is None or low is None or high is None or nulls.null_count:
         return None
     some = pc.less(nulls, records)
-    sane = pc.and_(pc.greater_equal(nulls, 0), pc.less_equal(nulls, records))
+    sane = pc.and_(pc.greater_equal(nulls, pc.subtract(nulls, nulls)), pc.less_equal(nulls, records))
     known = pc.or_(pc.invert(some), pc.and_(pc.is_valid(low), pc.is_valid(high)))
     if not pc.all(pc.and_(sane, known), min_count=0).as_py():
         return None
-    none = pa.scalar(None, low.type)
+    none = pa.nulls(len(low), low.type)
     bounds = {"lo": pc.if_else(some, low, none), "hi": pc.if_else(some, high, none)}
     return {"c": pc.subtract(records, nulls), **bounds}
 

@@ -123,17 +123,27 @@ class Prepared:
         also the text that DuckDB gets."""
         text, facts = self._text()
         held = [(fact.name, table) for fact, table in facts]
-        scanned: set[str] = set()
-        with (
-            spilling(self._memory) as config,
-            opened(self._planner, self._catalog, text, held, reads_files=True, scanned=scanned, **config) as connection,
-        ):
-            plan = connection.sql(f"EXPLAIN {text}").fetchall()[0][1]
+        try:
+            plan, scanned = self._plan(text, held, by_duckdb=True)
+        except _UnreadableError:
+            plan, scanned = self._plan(text, held, by_duckdb=False)
         tables = explained_tables(self._planner.sources, self._catalog.opened, [fact for fact, _ in facts], scanned)
         parts = [("Tables", tables or "none"), ("DuckDB's plan", plan.rstrip())]
         if statement:
             parts.append(("DuckDB's statement", text))
         return "\n\n".join(f"== {title} ==\n{part}" for title, part in parts)
+
+    def _plan(self, text: str, held: Sequence[tuple[str, pa.Table]], *, by_duckdb: bool) -> tuple[str, set[str]]:
+        """DuckDB's plan, and the relations whose files DuckDB reads."""
+        scanned: set[str] = set()
+        with (
+            spilling(self._memory) as config,
+            opened(
+                self._planner, self._catalog, text, held, reads_files=by_duckdb, scanned=scanned, **config
+            ) as connection,
+        ):
+            plan: str = connection.sql(f"EXPLAIN {text}").fetchall()[0][1]
+        return plan, scanned
 
     def _text(self) -> tuple[str, list[tuple[FileFacts, pa.Table]]]:
         with bounded():
@@ -261,9 +271,12 @@ class _UnreadableError(Exception):
 def _scan(connection: Any, source: Source, rows: SourceRows) -> str | None:
     if not isinstance(rows, DeltaSource):
         return None
+    import duckdb
+    import pyarrow as pa
+
     try:
         return parquet_scan(connection, source, rows, condition_texts(source))
-    except Exception as e:
+    except (duckdb.Error, pa.ArrowException, DeltaError, OSError) as e:
         raise _UnreadableError from e
 
 

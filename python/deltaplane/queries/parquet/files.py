@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from deltaplane.expr.arrow_compat import integers
 from deltaplane.expr.duckdb_values import values_for_duckdb, zoneless
 from deltaplane.queries.sources import DeltaSource
 
@@ -51,9 +52,8 @@ def file_groups(rows: DeltaSource, conditions: Sequence[str], partitions: Mappin
     if not batches:
         return []
     files = pa.Table.from_batches(batches)
-    without = pc.is_null(files["deleted"])
-    groups = [_group(rows.table, files.filter(without))]
-    marked = files.filter(pc.invert(without))
+    groups = [_group(rows.table, files.filter(pc.invert(files["marked"])))]
+    marked = files.filter(files["marked"])
     if marked.num_rows:
         if (pc.sum(marked["deleted"]).as_py() or 0) > _MOST_DELETED:
             return None
@@ -66,25 +66,29 @@ def file_groups(rows: DeltaSource, conditions: Sequence[str], partitions: Mappin
 
 
 def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str]) -> pa.RecordBatch:
-    """The needed facts of a batch of a plan; `deleted` is null without a deletion vector."""
+    """The needed facts of a batch of a plan; `deleted` are the rows of a deletion vector, and
+    `marked` tells whether there is one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    columns = {"path": batch["path"], "rows": batch["num_records"]}
     vectors = batch["deletion_vector"]
-    counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
-    columns["deleted"] = pc.if_else(pc.is_valid(vectors), counts, pa.scalar(None, counts.type))
+    columns = {
+        "path": batch["path"],
+        "rows": batch["num_records"],
+        "deleted": pc.struct_field(vectors, "cardinality"),
+        "marked": pc.is_valid(vectors),
+    }
     for id, name in partitions.items():
         values = pc.struct_field(batch["partition"], [name])
         columns[id] = values_for_duckdb(values, zoneless(values.type))
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 def _group(table: DeltaTable, files: pa.Table) -> FileGroup:
     files = _typical_first(files)
     root = table._snapshot.location.rstrip("/")
     paths = [_absolute(root, path) for path in files["path"].to_pylist()]
-    return FileGroup(paths, files.drop_columns(["path", "rows", "deleted"]))
+    return FileGroup(paths, files.drop_columns(["path", "rows", "deleted", "marked"]))
 
 
 def _typical_first(files: pa.Table) -> pa.Table:
@@ -123,6 +127,6 @@ def _deleted_rows(table: DeltaTable, paths: Sequence[str]) -> pa.Table | None:
             if number is None:
                 continue
             positions = pc.indices_nonzero(pc.invert(mask.values)).cast(pa.int64())
-            files = pa.repeat(pa.scalar(number, pa.uint64()), len(positions))
+            files = integers([number] * len(positions)).view(pa.uint64())
             tables.append(pa.Table.from_arrays([files, positions], schema=schema))
-    return None if numbers else pa.concat_tables([schema.empty_table(), *tables])
+    return pa.concat_tables(tables) if tables and not numbers else None

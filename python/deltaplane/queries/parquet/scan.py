@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.expr.arrow_compat import integers
 from deltaplane.expr.duckdb_values import bounds_hold_floats
 from deltaplane.expr.types import SparkType, of_json, quoted, text
 from deltaplane.queries.parquet.files import FileGroup, file_groups
@@ -157,7 +158,7 @@ def _by_file(connection: Any, name: str, values: pa.ChunkedArray, data_type: Spa
     """
     import pyarrow as pa
 
-    connection.register(name, pa.table({"file": pa.array(range(len(values)), pa.int64()), "value": values}))
+    connection.register(name, pa.Table.from_arrays([integers(range(len(values))), values], ["file", "value"]))
     same = len(values.unique()) == 1
     made = "first(value)" if same else "list(value ORDER BY file)"
     connection.execute(f"SET VARIABLE {name} = (SELECT {made} FROM {name})")

@@ -10,11 +10,11 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::conflict::{Intent, Isolation, ReadSet};
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::paths;
-use deltaplane_store::{Store, run_in_background};
+use deltaplane_store::{Store, run_in_background, with_retry_limit};
 use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::committer::managed::Managed;
 use crate::committer::{self, Buffer, GroupCommitter, GroupDecision, GroupProposal};
@@ -27,8 +27,8 @@ use crate::transaction::read_set::selection;
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::transaction::settling::{may_settle_together, needs_more, settle};
 use crate::transaction::{
-    Attempted, DEFAULT_ATTEMPTS, FIRST_REPEAT_MS, PUT_REPEATS, Staged, Won, finish_won, is_ours, own_commits, squash,
-    wait,
+    AFTER_COMMIT, Attempted, Committed, DEFAULT_ATTEMPTS, FIRST_REPEAT_MS, PUT_REPEATS, Staged, Won, finish_won,
+    is_ours, own_commits, squash, wait,
 };
 use crate::{Snapshot, now_ms};
 
@@ -509,7 +509,7 @@ impl Ratified {
         }
     }
 
-    async fn finish(&self) -> Option<Snapshot> {
+    async fn finish(&self) -> Option<Committed> {
         let won = Won {
             base: Some(&self.base),
             made: &self.made,
@@ -521,12 +521,33 @@ impl Ratified {
         match finish_won(&self.store, &self.staged, won).await {
             Ok(done) => {
                 own_commits::keep(&done);
-                Some(done.snapshot)
+                Some(done)
             }
             Err(e) => {
                 warn!(table = %self.store.location(), error = %e, "the commit is safe, but can't be read back");
                 None
             }
+        }
+    }
+}
+
+impl Ratified {
+    /// After a checkpoint: opens the table from it for the next transaction, with what a commit
+    /// needs of it.
+    async fn begin_anew(&self, done: &Committed) {
+        let opened = async {
+            let opened = Snapshot::open(&self.store, Some(done.version)).await?;
+            self.staged.facts(&opened).await?;
+            Ok::<_, Error>(opened)
+        };
+        match with_retry_limit(AFTER_COMMIT, opened).await {
+            Ok(opened) => {
+                let sum = done.snapshot.known_checksum().cloned();
+                sum.into_iter()
+                    .for_each(|sum| opened.keep_checksum(sum.as_ref().clone()));
+                own_commits::keep_early(&opened.following(&done.snapshot));
+            }
+            Err(e) => debug!(error = %e, "the next transaction opens the table"),
         }
     }
 }
@@ -541,15 +562,22 @@ struct RatifiedLater {
 impl RatifiedLater {
     async fn finish(self) {
         let Ratified { store, base, made, .. } = &self.commit;
-        let snapshot = match self.snapshot.get() {
-            Some(unread) if !needs_more(base, unread, &self.commit.staged).await => match Ahead::of(unread) {
-                Some(ahead) => settle(store, base, made.text.clone(), self.commit.put_ms, ahead).await,
-                None => self.commit.finish().await,
-            },
-            _ => self.commit.finish().await,
+        let unread = self.snapshot.get();
+        let ahead = match unread {
+            Some(unread) if !needs_more(base, unread, &self.commit.staged).await => Ahead::of(unread),
+            _ => None,
         };
-        // Without a receiver nobody waits for it.
-        let _ = self.settled.send(snapshot);
+        if let Some(ahead) = ahead {
+            let settled = settle(store, base, made.text.clone(), self.commit.put_ms, ahead).await;
+            // Without a receiver nobody waits for it.
+            let _ = self.settled.send(settled);
+            return;
+        }
+        let done = self.commit.finish().await;
+        let _ = self.settled.send(done.as_ref().map(|done| done.snapshot.clone()));
+        if let Some(done) = done.filter(|done| done.begins_anew) {
+            self.commit.begin_anew(&done).await;
+        }
     }
 }
 
