@@ -30,7 +30,9 @@ impl Losses {
         }
     }
 
+    /// Changes how many; the next answer is the first one that is lost.
     pub fn set(&self, count: u64) {
+        self.answers.store(count.saturating_sub(1), Ordering::SeqCst);
         self.every.store(count, Ordering::SeqCst);
     }
 

@@ -115,10 +115,14 @@ impl Snapshot {
     /// The time of this version's commit in ms, if its file is still there.
     pub async fn timestamp_ms(&self) -> Result<Option<i64>> {
         let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
-        if let (Some(from), Some(commit)) = (own_from, self.commit_in_hand(self.version()))
-            && from <= self.version()
-        {
-            return in_commit_timestamp::time_of(&commit.info()?, self.version()).map(Some);
+        if own_from.is_some_and(|from| from <= self.version()) {
+            if let Some(commit) = self.commit_in_hand(self.version()) {
+                return in_commit_timestamp::time_of(&commit.info()?, self.version()).map(Some);
+            }
+            // Where the version begins at its checkpoint.
+            if let Some(time_ms) = self.known_checksum().and_then(|sum| sum.in_commit_timestamp_opt) {
+                return Ok(Some(time_ms));
+            }
         }
         Ok(self
             .history(Some(1))

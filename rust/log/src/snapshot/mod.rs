@@ -83,7 +83,7 @@ struct Inner {
     /// The segment's pieces, ascending.
     commits: Vec<Arc<Commit>>,
     state: Arc<TableState>,
-    side: OnceCell<SideState>,
+    side: OnceCell<Arc<SideState>>,
     tail: OnceLock<Tail>,
     /// The checksum, once this process has written it.
     checksum: OnceLock<Arc<VersionChecksum>>,
@@ -174,6 +174,7 @@ impl Snapshot {
             made.copy = inner.copy.clone();
             made.checksum = inner.checksum.clone();
             made.checksum_before = inner.checksum_before.clone();
+            made.side = inner.side.clone();
         }
         same.following(self)
     }
@@ -563,7 +564,11 @@ impl Snapshot {
     }
 
     async fn side(&self) -> Result<&SideState> {
-        self.inner.side.get_or_try_init(|| self.read_side()).await
+        let side = self
+            .inner
+            .side
+            .get_or_try_init(|| async { self.read_side().await.map(Arc::new) });
+        side.await.map(Arc::as_ref)
     }
 
     async fn read_side(&self) -> Result<SideState> {

@@ -537,16 +537,14 @@ impl Ratified {
     async fn begin_anew(&self, done: &Committed) {
         let opened = async {
             let opened = Snapshot::open(&self.store, Some(done.version)).await?;
+            let sum = done.snapshot.known_checksum().cloned();
+            sum.into_iter()
+                .for_each(|sum| opened.keep_checksum(sum.as_ref().clone()));
             self.staged.facts(&opened).await?;
             Ok::<_, Error>(opened)
         };
         match with_retry_limit(AFTER_COMMIT, opened).await {
-            Ok(opened) => {
-                let sum = done.snapshot.known_checksum().cloned();
-                sum.into_iter()
-                    .for_each(|sum| opened.keep_checksum(sum.as_ref().clone()));
-                own_commits::keep_early(&opened.following(&done.snapshot));
-            }
+            Ok(opened) => own_commits::keep_early(&opened.following(&done.snapshot)),
             Err(e) => debug!(error = %e, "the next transaction opens the table"),
         }
     }
