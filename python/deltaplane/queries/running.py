@@ -27,7 +27,6 @@ from deltaplane.expr.duckdb_values import (
     values_for_duckdb,
     zoneless,
 )
-from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
@@ -248,9 +247,7 @@ def opened(
                 register_rows(connection, stream.name, stream, stream.schema)
             for name, table in (*held, *planner.held):
                 register_rows(connection, name, table, table.schema)
-            functions: set[str] = set()
-            register(connection, text, functions)
-            engine.has_functions = bool(functions)
+            engine.make_functions(text)
             yield connection
         except (_UnreadableError, QueryCancelledError):
             raise
