@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::Action;
+use deltaplane_protocol::features::in_commit_timestamp;
 use deltaplane_protocol::paths;
 use deltaplane_store::PutOutcome;
 use serde::Deserialize;
@@ -19,13 +20,11 @@ use crate::{new_id, now_ms};
 /// Proposals of one commit between which versions are published because the catalog asks for that.
 const MOST_PROPOSALS: usize = 4;
 
-/// What a commit's info says that its catalog has to know.
+/// What a commit's info says of its transaction.
 #[derive(Default, Deserialize)]
 struct Named {
     #[serde(rename = "txnId")]
     txn_id: Option<Value>,
-    #[serde(rename = "inCommitTimestamp")]
-    timestamp_ms: Option<Value>,
 }
 
 impl Managed {
@@ -87,7 +86,8 @@ impl Managed {
     pub(super) fn proposal(&self, commit: &Commit) -> Result<Proposal> {
         let info: Named = commit.info_as()?;
         let txn_id = info.txn_id.as_ref().and_then(Value::as_str).filter(|id| !id.is_empty());
-        let (Some(txn_id), Some(timestamp_ms)) = (txn_id, info.timestamp_ms.as_ref().and_then(Value::as_i64)) else {
+        let stamp: in_commit_timestamp::Stamp = commit.info_as()?;
+        let (Some(txn_id), Some(timestamp_ms)) = (txn_id, stamp.time_ms()) else {
             return Err(Error::internal(
                 "a commit to a catalog-managed table has no time or no transaction id; please report this",
             ));

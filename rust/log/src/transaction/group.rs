@@ -490,7 +490,8 @@ struct Ratified {
 }
 
 impl Ratified {
-    /// Caches the snapshot after the commit for whoever needs it before the work is done.
+    /// Caches the snapshot after the commit for the next transaction, which may need it before the
+    /// work is done.
     fn later(self) -> RatifiedLater {
         let (settled, answer) = oneshot::channel();
         let (base, made, put_ms) = (self.base.clone(), Arc::clone(&self.made), self.put_ms);

@@ -114,7 +114,7 @@ pub(crate) fn continued(older: &Snapshot) -> Option<Snapshot> {
 
 type Make = Box<dyn FnOnce() -> Option<Snapshot> + Send>;
 
-/// A snapshot that is made when it is first asked for, by whoever asks.
+/// A snapshot that is made when it is first asked for.
 #[derive(Clone)]
 pub(super) struct LaterSnapshot(Arc<LazyLock<Option<Snapshot>, Make>>);
 

@@ -1,7 +1,8 @@
 //! In-commit timestamps (P082–P085): a commit's time is in its first line instead of being the
 //! file's modification time. Each attempt gets a new stamp, since it must be later than the base's.
 
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::attempt::Attempt;
 use super::hooks::removal::{Removable, Removal};
@@ -19,6 +20,20 @@ pub fn enabled_from(m: &Metadata) -> Option<u64> {
     let get = |k: &str| m.configuration.get(k);
     get(ENABLED).filter(|v| v.eq_ignore_ascii_case("true"))?;
     Some(get(SINCE_VERSION).and_then(|v| v.parse().ok()).unwrap_or(0))
+}
+
+/// What a commit's info says of its time, for readers of that alone.
+#[derive(Debug, Default, Deserialize)]
+pub struct Stamp {
+    #[serde(rename = "inCommitTimestamp")]
+    value: Option<Value>,
+}
+
+impl Stamp {
+    /// The time in ms, if the commit carries one.
+    pub fn time_ms(&self) -> Option<i64> {
+        self.value.as_ref()?.as_i64()
+    }
 }
 
 /// The time that a commit carries, ms.
