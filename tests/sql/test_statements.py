@@ -23,6 +23,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from deltaplane.queries.sources import DeltaSource
 from sql.queries import LISTED
 
 Table = Callable[[], str]
@@ -596,15 +597,15 @@ def test_only_the_newest_version_is_changed(path: str, run: Run) -> None:
 
 
 def test_all_parts_of_a_statement_see_one_version(path: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = DeltaTable.schema
+    begin = DeltaSource.__init__
 
-    def slow(self: DeltaTable) -> Any:
+    def slow(self: DeltaSource, table: DeltaTable) -> None:
         # another writer commits between the first mention of the table and the second one
         if DeltaTable(path).version() == 0:
             write_deltalake(path, pa.table({"k": ["new"], "x": pa.array([9], pa.int32())}), mode="append")
-        return opened(self)
+        begin(self, table)
 
-    monkeypatch.setattr(DeltaTable, "schema", slow)
+    monkeypatch.setattr(DeltaSource, "__init__", slow)
     text = f"SELECT (SELECT count(*) FROM t) AS a, count(*) AS b, (SELECT count(*) FROM delta.`{path}`) AS c FROM t"
     assert run(text) == [{"a": 3, "b": 3, "c": 3}]
     assert DeltaTable(path).version() == 1
