@@ -316,11 +316,9 @@ def test_an_append_returns_before_its_checksum_is_stored(remote: Remote, hundred
     assert (fresh.version(), fresh.count()) == (106, 105 * 100 + 20)
 
 
-@pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize(("seconds", "is_published"), [("0", True), ("600", False)])
-def test_a_commit_waits_for_its_publication_if_it_is_to_be_reported_at_once(
-    remote: Remote, tmp_path: Path, seconds: str, is_published: bool, together: bool
-) -> None:
+def shop(remote: Remote, tmp_path: Path, seconds: str) -> tuple[Catalog, list[str]]:
+    """A catalog with two tables in the store, and their names. Publications are reported to it
+    within `seconds`."""
     options = {**remote.options, "catalog_publication_report": seconds}
     catalog = Catalog(f"sqlite:///{tmp_path}/lake.db", storage_options=options)
     catalog.create_catalog("main", storage_root=f"s3://rounds/{tmp_path.name}")
@@ -328,6 +326,15 @@ def test_a_commit_waits_for_its_publication_if_it_is_to_be_reported_at_once(
     names = ["main.shop.a", "main.shop.b"]
     for name in names:
         catalog.create_table(name, rows(0, 1).schema)
+    return catalog, names
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("seconds", "is_published"), [("0", True), ("600", False)])
+def test_a_commit_waits_for_its_publication_if_it_is_to_be_reported_at_once(
+    remote: Remote, tmp_path: Path, seconds: str, is_published: bool, together: bool
+) -> None:
+    catalog, names = shop(remote, tmp_path, seconds)
 
     def write() -> None:
         if together:
@@ -352,13 +359,7 @@ def test_a_commit_waits_for_its_publication_if_it_is_to_be_reported_at_once(
 
 def test_a_transaction_over_tables_of_a_catalog(remote: Remote, tmp_path: Path) -> None:
     # Publications aren't reported to the catalog within this test, so it doesn't know them.
-    options = {**remote.options, "catalog_publication_report": "600"}
-    catalog = Catalog(f"sqlite:///{tmp_path}/lake.db", storage_options=options)
-    catalog.create_catalog("main", storage_root=f"s3://rounds/{tmp_path.name}")
-    catalog.create_schema("main.shop")
-    names = ["main.shop.a", "main.shop.b"]
-    for name in names:
-        catalog.create_table(name, rows(0, 1).schema)
+    catalog, names = shop(remote, tmp_path, "600")
 
     def both(first: int) -> None:
         with transaction(catalog, names) as tx:

@@ -435,9 +435,9 @@ impl Round {
         join_all(lost).await;
     }
 
-    /// Has the work after the commits done: publication, checksums, checkpoints. Nothing of it can
-    /// fail the transaction, and its caller doesn't wait for it unless the catalog is to be told of
-    /// the publication before the commit returns.
+    /// Does the work after the commits, which can't fail the transaction: publication, checksums,
+    /// checkpoints. It is done in the background, except for a catalog that has to learn of each
+    /// publication before the commit returns.
     async fn finish(self, parts: Vec<Part<'_>>, attempt: usize) -> Vec<Option<GroupCommitted>> {
         // First all: a version is read as soon as it is known.
         for (part, proposal) in parts.iter().zip(self.group) {
@@ -530,9 +530,7 @@ impl Ratified {
             }
         }
     }
-}
 
-impl Ratified {
     /// After a checkpoint: opens the table from it for the next transaction, with what a commit
     /// needs of it.
     async fn begin_anew(&self, done: &Committed) {
