@@ -23,6 +23,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from deltaplane.queries.engines import close_idle, idle_databases
 from deltaplane.queries.sources import DeltaSource
 from sql.queries import LISTED
 
@@ -679,7 +680,12 @@ def test_filters_and_columns_reach_the_scan(tmp_path: Path, monkeypatch: pytest.
     assert scans("SELECT count(*) FROM t") == set()
 
 
-def test_without_duckdb_nothing_is_guessed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_kept", [True, False], ids=["a database is kept", "no database is kept"])
+def test_without_duckdb_nothing_is_guessed(run: Run, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
+    assert len(run("SELECT * FROM t")) == 3
+    if not is_kept:
+        close_idle()
+    assert (idle_databases() > 0) == is_kept
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(UnsupportedExpressionError, match=r"deltaplane\[local\]"):
         run("SELECT * FROM t")

@@ -7,6 +7,7 @@ Uses no table.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import re
 import threading
@@ -114,18 +115,29 @@ _connections = threading.local()
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def require_duckdb() -> None:
+    """Checks that DuckDB can be imported.
+
+    Raises:
+        UnsupportedExpressionError: DuckDB isn't installed.
+    """
+    try:
+        importlib.import_module("duckdb")
+    except ImportError as e:
+        raise UnsupportedExpressionError(
+            "evaluating expressions needs DuckDB: pip install 'deltaplane[local]', or write with Spark"
+        ) from e
+
+
 def connect(**config: str | bool | int | float | list[str]) -> Any:
     """A database in memory.
 
     Raises:
         UnsupportedExpressionError: DuckDB isn't installed.
     """
-    try:
-        import duckdb
-    except ImportError as e:
-        raise UnsupportedExpressionError(
-            "evaluating expressions needs DuckDB: pip install 'deltaplane[local]', or write with Spark"
-        ) from e
+    require_duckdb()
+    import duckdb
+
     connection = left_to_parent(duckdb.connect(":memory:", config=config))
     # Otherwise DuckDB writes how far a long statement is to the process's standard output.
     connection.execute("SET enable_progress_bar = false")

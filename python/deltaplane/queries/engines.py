@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from deltaplane.expr.duckdb_values import connect, left_to_parent
+from deltaplane.expr.duckdb_values import connect, left_to_parent, require_duckdb
 from deltaplane.expr.functions.decimals import register
 from deltaplane.expr.types import text
 
@@ -81,6 +81,8 @@ def connected(config: Mapping[str, str | bool | int]) -> Iterator[Engine]:
     Raises:
         UnsupportedExpressionError: DuckDB isn't installed.
     """
+    # A kept database works without the module, which evaluating needs as well.
+    require_duckdb()
     key: _Key = tuple(sorted((name, value) for name, value in config.items() if name != "temp_directory"))
     started = time.monotonic()
     database, connection = _opened(key, config)
