@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::conflict::{Intent, Isolation, ReadSet};
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::paths;
-use deltaplane_store::{Store, run_in_background, with_retry_limit};
+use deltaplane_store::{Store, pause_in_background, run_in_background, with_retry_limit};
 use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tracing::{debug, warn};
 
 use crate::committer::managed::Managed;
@@ -35,6 +36,10 @@ use crate::{Snapshot, now_ms};
 /// Names of the RFC for transactions over several tables (delta-io/delta#7437).
 const GROUP: &str = "transactionGroup";
 const GROUP_TAG: &str = "delta.multiTableTransaction.transactionId";
+
+/// Time for a transaction's caller to continue before the work after the commits takes processors
+/// from it: some twenty requests begin at once. A reader that needs the work begins it.
+const RETURN: Duration = Duration::from_millis(10);
 
 /// A table of a transaction over several tables.
 #[derive(Clone)]
@@ -494,6 +499,8 @@ impl Ratified {
     /// work is done.
     fn later(self) -> RatifiedLater {
         let (settled, answer) = oneshot::channel();
+        let wanted = Arc::new(Notify::new());
+        let asks = Arc::clone(&wanted);
         let (base, made, put_ms) = (self.base.clone(), Arc::clone(&self.made), self.put_ms);
         let make = move || {
             let unread = Snapshot::after_unread(base.store(), Some(&base), made.commit().ok()?).ok()?;
@@ -501,12 +508,16 @@ impl Ratified {
             let previous = base.known_checksum().map(|sum| sum.as_ref().clone());
             let sum = previous.and_then(|previous| next_checksum(previous, &base, &made.actions));
             sum.into_iter().for_each(|sum| unread.keep_checksum(sum));
-            Some(unread.settling(Settling::new(async move { answer.await.ok().flatten() })))
+            Some(unread.settling(Settling::new(async move {
+                asks.notify_one();
+                answer.await.ok().flatten()
+            })))
         };
         RatifiedLater {
             snapshot: own_commits::keep_later(&self.base, self.made.text.len() as u64, make),
             commit: self,
             settled,
+            wanted,
         }
     }
 
@@ -554,10 +565,16 @@ struct RatifiedLater {
     commit: Ratified,
     snapshot: LaterSnapshot,
     settled: oneshot::Sender<Option<Snapshot>>,
+    /// Told as soon as a reader waits for the work.
+    wanted: Arc<Notify>,
 }
 
 impl RatifiedLater {
     async fn finish(self) {
+        tokio::select! {
+            () = self.wanted.notified() => {}
+            () = pause_in_background(RETURN) => {}
+        }
         let Ratified { store, base, made, .. } = &self.commit;
         let unread = self.snapshot.get();
         let ahead = match unread {
