@@ -68,6 +68,8 @@ class Task:
     prepare: Callable[[], object] | None = None
     failed: Callable[[Any], int] | None = None
     elsewhere: Callable[[Any], Elsewhere] | None = None
+    # The seconds that count, if they are a part of those of `run`.
+    seconds: Callable[[Any], float] | None = None
     # Called after each call of `run`.
     traffic: Callable[[], Traffic] | None = None
 
@@ -198,7 +200,8 @@ def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> 
         prepare()
         cpu_began, began = time.process_time(), time.perf_counter()
         result = task.run()
-        seconds.append(time.perf_counter() - began)
+        took = time.perf_counter() - began
+        seconds.append(took if task.seconds is None else task.seconds(result))
         cpu.append(time.process_time() - cpu_began)
         if task.traffic is not None:
             traffic.append(asdict(task.traffic()))

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deltaplane
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.functions.regex import Pattern, translated
 
@@ -57,3 +63,19 @@ def test_what_captures_keeps_its_groups_and_its_greed() -> None:
     for pattern in ("(a*)*", "(?:a|b?)+", "(^a*){2}"):
         with pytest.raises(UnsupportedExpressionError, match="may be nothing"):
             translated(pattern, captures=True)
+
+
+# Parts of a pattern with the texts that they match, and texts.
+_PARTS = {"%": ".*", "_": ".", "a": "a", "ab": "ab", "é": "é", "\\%": "%", "\\_": "_", "\n": "\n"}
+_TEXTS = st.lists(st.text("abé%_\n\\", max_size=6), min_size=1, max_size=8)
+
+
+@given(st.lists(st.sampled_from(list(_PARTS)), max_size=6), _TEXTS)
+def test_like_with_and_without_an_escape(parts: list[str], texts: list[str]) -> None:
+    """DuckDB has several ways to search for a pattern, by its parts."""
+    rows = pa.table({"x": texts})
+    # A literal's backslash is written twice.
+    pattern = "".join(parts).replace("\\", "\\\\")
+    found = deltaplane.sql(f"SELECT x LIKE '{pattern}' AS y FROM t", tables={"t": rows}).to_pydict()["y"]
+    regex = re.compile("".join(_PARTS[part] for part in parts), re.DOTALL)
+    assert found == [regex.fullmatch(text) is not None for text in texts]

@@ -26,10 +26,10 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     @contextmanager
     def noted(planner: Planner, catalog: Catalog, text: str, *held: Any, **settings: Any) -> Iterator[Any]:
-        with before(planner, catalog, text, *held, **settings) as connection:
-            (row,) = connection.execute(f"EXPLAIN (FORMAT json) {text}").fetchall()
+        with before(planner, catalog, text, *held, **settings) as (connection, statement):
+            (row,) = connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
             seen.extend(json.loads(row[1]))
-            yield connection
+            yield connection, statement
 
     monkeypatch.setattr(running, "opened", noted)
     return seen
@@ -89,3 +89,17 @@ def test_joins_by_a_condition_that_can_fail_keep_their_order(
     write_deltalake(tables["texts"], pa.table({"id": [1, 50_000], "t": ["1", "no number"]}))
     query = "SELECT count(*) AS n FROM texts JOIN large ON texts.id = large.id JOIN few ON CAST(t AS INT) = few.f"
     assert deltaplane.sql(query, tables=tables).to_pylist() == [{"n": 1}]
+
+
+def test_alternatives_between_two_tables_filter_each_of_them(
+    plans: list[dict[str, Any]], tables: dict[str, str]
+) -> None:
+    query = (
+        "SELECT count(*) AS n FROM large, few WHERE large.f = few.f"
+        " AND ((b = 'y' AND few.f < 3 AND id < 50) OR (few.f > 17 AND id > 39990))"
+    )
+    assert deltaplane.sql(query, tables=tables).to_pylist() == [{"n": 3 * 3 + 1 + 2}]
+    (join,) = [operator for operator in operators(plans[0]) if "JOIN" in operator["name"]]
+    for side in join["children"]:
+        told = json.dumps([operator["extra_info"] for operator in operators(side)])
+        assert " OR " in told, side

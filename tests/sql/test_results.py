@@ -20,6 +20,7 @@ import pytest
 import deltaplane
 from deltaplane import DeltaTable, QueryResult, write_deltalake
 from deltaplane.exceptions import CorruptFileError, InvalidArgumentError, QueryCancelledError
+from deltaplane.queries.engines import close_idle, idle_databases
 
 # More rows than a query gives at once.
 ROWS = 300_000
@@ -97,6 +98,14 @@ def test_an_unread_result_ends_its_query(path: str) -> None:
     del result
     gc.collect()
     wait_for_threads(0)
+
+
+def test_a_database_is_kept_though_nobody_reads_to_the_end(path: str) -> None:
+    close_idle()
+    for _ in range(20):
+        batch = next(iter(deltaplane.sql("SELECT count(*) AS n FROM t WHERE x > 1", tables={"t": path})))
+        assert batch.num_rows == 1
+    assert idle_databases() == 1
 
 
 def test_streams_read_the_version_of_the_call(tmp_path: Path) -> None:

@@ -314,13 +314,16 @@ class Joining(Binding):
             left = self._joining(child, scope, left)
         here: list[Syntax] = []
         rest: list[Syntax] = []
+        has_key = any(_joins_by(part, node.left_ids, node.right_ids) for part in left)
         for condition in left:
             ids = refs(condition)
             between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
-            fails = contains(condition, Subquery)
-            if between and not fails:
-                fails = self._fails(scope.value(condition))
-            (here if between and not fails else rest).append(condition)
+            # DuckDB derives conditions on each side from alternatives that filter joined rows, but
+            # not from those of a join.
+            waits = contains(condition, Subquery) or (has_key and _is_choice(condition))
+            if between and not waits:
+                waits = self._fails(scope.value(condition))
+            (here if between and not waits else rest).append(condition)
         if here:
             joins = [node.on.syntax] if node.on is not None else []
             both = (*joins, *here)
@@ -350,6 +353,10 @@ class Joining(Binding):
         columns = [Column(self._id(), name, data_type) for name, data_type, _ in made]
         lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
         return Exploded(node, value, whole, lists), columns
+
+
+def _is_choice(condition: Syntax) -> bool:
+    return isinstance(condition, Call) and condition.name == "or"
 
 
 def _joins_by(part: Syntax, left_ids: frozenset[str], right_ids: frozenset[str]) -> bool:

@@ -82,7 +82,10 @@ class FoundRows(RowSelection):
         file, row = self._planned.ids
         with (
             spilling(Memory()) as config,
-            opened(self._planner, self._catalog, text, preserve_insertion_order=False, **config) as connection,
+            opened(self._planner, self._catalog, text, preserve_insertion_order=False, **config) as (
+                connection,
+                _,
+            ),
         ):
             # The query is completed before any position is returned: otherwise the consumer could
             # block the readers of the sources.

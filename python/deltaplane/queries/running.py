@@ -66,8 +66,8 @@ _MOVING_CONDITIONS = frozenset(
     outer_join_simplification redundant_order_keys regex_range reorder_filter row_group_pruner
     """.split()
 )
-# The form of a source's name. Subqueries may be planned several times, so not every source is used.
-_NAME = re.compile(r"\bs\d+\b")
+# A source's name in a statement, or a quoted part, which may contain a similar text.
+_NAME = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\b(s\d+)\b""")
 
 
 class Prepared:
@@ -137,11 +137,12 @@ class Prepared:
         scanned: set[str] = set()
         with (
             spilling(self._memory) as config,
-            opened(
-                self._planner, self._catalog, text, held, reads_files=by_duckdb, scanned=scanned, **config
-            ) as connection,
+            opened(self._planner, self._catalog, text, held, reads_files=by_duckdb, scanned=scanned, **config) as (
+                connection,
+                statement,
+            ),
         ):
-            plan: str = connection.sql(f"EXPLAIN {text}").fetchall()[0][1]
+            plan: str = connection.sql(f"EXPLAIN {statement}").fetchall()[0][1]
         return plan, scanned
 
     def _text(self) -> tuple[str, list[tuple[FileFacts, pa.Table]]]:
@@ -153,9 +154,19 @@ class Prepared:
         """Computes the rows, in a thread of their own."""
         started = False
         try:
+            waiting: list[pa.RecordBatch] = []
             for batch in self._read(text, facts, schema, channel, by_duckdb=True):
-                channel.put(batch)
-                started = True
+                waiting.append(batch)
+                # DuckDB fills all batches but the last one. That waits for the end of the query, so
+                # that a reader who leaves after it doesn't interrupt what is done.
+                if batch.num_rows < _ROWS_AT_ONCE and len(waiting) == 1:
+                    continue
+                for each in waiting:
+                    channel.put(each)
+                    started = True
+                waiting.clear()
+            for each in waiting:
+                channel.put(each)
         except _UnreadableError as e:
             # Deltaplane's own reader names the file and the reason, or reads it.
             if started:
@@ -177,10 +188,13 @@ class Prepared:
 
         with (
             spilling(self._memory) as config,
-            opened(self._planner, self._catalog, text, facts, reads_files=by_duckdb, **config) as connection,
+            opened(self._planner, self._catalog, text, facts, reads_files=by_duckdb, **config) as (
+                connection,
+                statement,
+            ),
             channel.interruptible(connection.interrupt),
         ):
-            for batch in arrow_reader(connection.sql(text), _ROWS_AT_ONCE):
+            for batch in arrow_reader(connection.sql(statement), _ROWS_AT_ONCE):
                 columns = zip(batch.columns, self._planned.columns, strict=True)
                 arrays = [returned(values, of_column(column)) for values, column in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -218,20 +232,22 @@ def opened(
     reads_files: bool = False,
     scanned: set[str] | None = None,
     **config: str | bool | int,
-) -> Iterator[Any]:
+) -> Iterator[tuple[Any, str]]:
     """A DuckDB connection with the relations and functions that the text of a plan uses, and with
-    suitable optimizer rules.
+    suitable optimizer rules; and the statement, with scans of files in place of their sources'
+    names.
 
     `held` are further relations. With `reads_files` DuckDB reads files itself where it can, and
     `_UnreadableError` is raised if that fails; `scanned` gets the names of these relations. The
     block may only run queries on the connection.
     """
     streams: list[_Stream] = []
-    scanned = set() if scanned is None else scanned
+    scans: dict[str, str] = {}
     with connected(config) as engine:
         connection = engine.connection
         try:
-            used = set(_NAME.findall(text))
+            # Subqueries may be planned several times, so not every source is used.
+            used = {name for name in _NAME.findall(text) if name}
             for source in planner.sources:
                 if source.name not in used:
                     continue
@@ -240,15 +256,16 @@ def opened(
                 if scan is None:
                     streams.append(_Stream(source, rows))
                 else:
-                    scanned.add(source.name)
-                    connection.execute(f"CREATE TEMP VIEW {source.name} AS {scan}")
+                    scans[source.name] = scan
+            if scanned is not None:
+                scanned.update(scans)
             disable_optimizers(connection, _unwanted(connection, planner))
             for stream in streams:
                 register_rows(connection, stream.name, stream, stream.schema)
             for name, table in (*held, *planner.held):
                 register_rows(connection, name, table, table.schema)
             engine.make_functions(text)
-            yield connection
+            yield connection, _with_scans(text, scans)
         except (_UnreadableError, QueryCancelledError):
             raise
         except Exception as e:
@@ -256,9 +273,20 @@ def opened(
                 raise QueryCancelledError("the query was cancelled") from e
             for stream in streams:
                 stream.raise_error()
-            if reads_files and scanned and not is_of_values(e):
+            if reads_files and scans and not is_of_values(e):
                 raise _UnreadableError from e
             raise explained(e) from e
+
+
+def _with_scans(text: str, scans: Mapping[str, str]) -> str:
+    """A statement with these scans instead of views of their names: to create a view DuckDB opens
+    its files, which it does for the statement again."""
+
+    def scan(found: re.Match[str]) -> str:
+        name = found[1]
+        return f"({scans[name]}) AS {name}" if name in scans else found[0]
+
+    return _NAME.sub(scan, text)
 
 
 class _UnreadableError(Exception):

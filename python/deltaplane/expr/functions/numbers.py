@@ -96,7 +96,10 @@ def _sum(name: str) -> None:
             known = _bounds(name, a, b)
             if whole + scale + 1 > MAX_PRECISION and not (to.scale == scale and _all_fit(to, known, a, b)):
                 return made(to, operation(name, a, b, to), a, b, throws=True)
-            a, b = cast(context, a, to), cast(context, b, to)
+            if to.precision > IN_64_BITS >= max(a.type.precision, b.type.precision) or to.precision <= whole + scale:
+                # DuckDB adds decimals of 64 bits each in 64 bits; otherwise its result has the same
+                # type as Spark's, and converting the operands would take one more pass for each.
+                a, b = cast(context, a, to), cast(context, b, to)
             return _narrowed(made(to, f"CAST(({a.sql} {name} {b.sql}) AS {to.duck})", a, b), name, known, a, b)
         a, b = _alike(context, name, a, b)
         if not a.type.integral:

@@ -24,8 +24,9 @@ def _like(context: Context, args: list[Typed]) -> Typed:
         refuse("LIKE with a pattern that isn't a constant")
     _check(pattern.literal, escape)
     subject = cast(context, value, STRING)
-    quoted = "'" + escape.replace("'", "''") + "'"
-    return made(BOOLEAN, f"({subject.sql} LIKE {pattern.sql} ESCAPE {quoted})", subject)
+    # DuckDB searches by parts of the pattern only if it has no escape.
+    escaped = f" ESCAPE {text(escape)}" if escape in pattern.literal else ""
+    return made(BOOLEAN, f"({subject.sql} LIKE {pattern.sql}{escaped})", subject)
 
 
 @admit(_FAMILY, "ilike")
