@@ -98,12 +98,14 @@ def test_alternatives_between_two_tables_filter_each_of_them(
     letters = "abcdefghijklmnopqrst"
     tables["letters"] = tables["few"] + "-letters"
     write_deltalake(tables["letters"], pa.table({"f": range(20), "b": list(letters)}))
-    query = (
-        "SELECT count(*) AS n FROM large, letters WHERE large.f = letters.f"
-        " AND ((b IN ('a', 'b', 'c', 'd', 'e') AND s < 50) OR (b IN ('p', 'q', 'r', 's', 't') AND s > 250))"
-    )
-    kept = [n for n in range(40_000) if (n % 20 < 5 and n % 300 < 50) or (n % 20 > 14 and n % 300 > 250)]
-    assert deltaplane.sql(query, tables=tables).to_pylist() == [{"n": len(kept) + 1}]
+    branches = [
+        f"(b IN ('{few}', '1', '2', '3') AND s >= {least} AND s <= {least + 20} AND letters.f BETWEEN 1 AND {most})"
+        for few, least, most in (("b", 1, 15), ("r", 50, 18), ("s", 100, 19))
+    ]
+    query = f"SELECT count(*) AS n FROM large, letters WHERE large.f = letters.f AND ({' OR '.join(branches)})"
+    wanted = ((1, 1), (17, 50), (18, 100))
+    kept = [n for n in range(40_000) if any(n % 20 == f and least <= n % 300 <= least + 20 for f, least in wanted)]
+    assert deltaplane.sql(query, tables=tables).to_pylist() == [{"n": len(kept)}]
     (join,) = [operator for operator in operators(plans[0]) if operator["extra_info"].get("Join Type") == "INNER"]
     for side in join["children"]:
         told = json.dumps([operator["extra_info"] for operator in operators(side)])
