@@ -1,13 +1,16 @@
 """Look-ups by random keys (UUIDs) in a table whose files all have the same bounds: one key, MERGE
 of a thousand, DELETE of one, with an index and without; and building the index.
 
-"without an index" has the same files, and reads each of them. Sizes are the bytes that DELETE
+"without an index" has the same files, and reads each of them. "reading the rows" is the least that
+a MERGE with vectors has to do: DuckDB reads the changed rows from the files that have them, whose
+names it is given; nothing is looked up, joined or written. Sizes are the bytes that DELETE
 read, and those of the index's objects and of the data files.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -30,6 +33,7 @@ FOLDER = "_deltaplane_index"
 WITHOUT = "without an index"
 WRITING = "writing the rows"
 READING = "reading the files"
+READING_ROWS = "reading the rows"
 
 
 def keys(file: int, rows: int) -> pa.Array:
@@ -94,9 +98,7 @@ def merge(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
     table = deltaplane.DeltaTable(str(path))
     if case["vectors"]:
         table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
-    random = np.random.default_rng(5)
-    files, rows = (random.integers(0, case[limit], case["merged"]) for limit in ("files", "rows"))
-    chosen = sorted(set(zip(files.tolist(), rows.tolist(), strict=True)))
+    chosen = _chosen(case)
     # Copied, so that the other rows of these files aren't kept in memory.
     source = pa.concat_tables([part(file, case["rows"]).take([row]) for file, row in chosen])
 
@@ -105,6 +107,33 @@ def merge(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
         return merger.when_matched_update({"a": "0"}).execute()
 
     return Task(run, lambda done: done["num_target_rows_updated"] - len(chosen) + case["merged"])
+
+
+def _chosen(case: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The updated rows: their file and their place in it."""
+    random = np.random.default_rng(5)
+    files, rows = (random.integers(0, case[limit], case["merged"]) for limit in ("files", "rows"))
+    return sorted(set(zip(files.tolist(), rows.tolist(), strict=True)))
+
+
+def read_rows(case: Mapping[str, Any], _: Path) -> Task:
+    import duckdb
+
+    chosen, path = _chosen(case), table_of(case["files"], case["rows"], False)
+    named = ", ".join(f"'{_file(path, file)}'" for file in sorted({file for file, _ in chosen}))
+    wanted = ", ".join(f"'{keys(file, case['rows'])[row]}'" for file, row in chosen)
+    query = f"SELECT * FROM read_parquet([{named}]) WHERE user_id IN ({wanted})"
+    connection = duckdb.connect()
+    return Task(
+        lambda: connection.sql(query).to_arrow_table().num_rows, lambda found: found - len(chosen) + case["merged"]
+    )
+
+
+def _file(table: Path, number: int) -> Path:
+    """The data file that this version of the table added."""
+    commit = (table / "_delta_log" / f"{number:020}.json").read_text()
+    (added,) = (action["add"]["path"] for action in map(json.loads, commit.splitlines()) if "add" in action)
+    return table / str(added)
 
 
 def delete(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
@@ -181,7 +210,13 @@ def _keyed(indexed: bool, case: Mapping[str, Any], scratch: Path) -> Task:
     return work[case["what"]](indexed, case, scratch)
 
 
-CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, WITHOUT: without, WRITING: write, READING: read}
+CONTESTANTS: dict[str, Contestant] = {
+    "deltaplane": deltaplane,
+    WITHOUT: without,
+    WRITING: write,
+    READING: read,
+    READING_ROWS: read_rows,
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -218,7 +253,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
     def merging(keys: int, vectors: bool) -> Case:
         name = f"MERGE of {keys:,} keys{' with vectors' if vectors else ''}"
         target = "key index merge" if keys == merged and vectors else ""
-        return case("merge", name, [WITHOUT], keys, merged=keys, vectors=vectors, target=target)
+        over = [WITHOUT, READING_ROWS] if vectors else [WITHOUT]
+        return case("merge", name, over, keys, merged=keys, vectors=vectors, target=target)
 
     return [
         case("look up", "one key", [WITHOUT], 1, calls=3),
