@@ -185,7 +185,10 @@ pub(crate) fn metadata_in(commit: &Commit) -> Option<&Metadata> {
 fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> Result<i64> {
     let version = commit.version();
     match in_commit_timestamp::enabled_from(metadata) {
-        Some(from) if from <= version => in_commit_timestamp::time_of(&commit.info()?, version),
+        Some(from) if from <= version => {
+            let stamp: in_commit_timestamp::Stamp = commit.info_as()?;
+            in_commit_timestamp::required(stamp.time_ms(), version)
+        }
         _ => Ok(file_time),
     }
 }

@@ -22,7 +22,7 @@ use crate::committer::{self, Buffer, GroupCommitter, GroupDecision, GroupProposa
 use crate::environment::{new_id, sleep_up_to};
 use crate::snapshot::noted_read::NotedRead;
 use crate::snapshot::settling::Settling;
-use crate::transaction::own_commits::LaterSnapshot;
+use crate::transaction::own_commits::{Cached, LaterSnapshot};
 use crate::transaction::post_commit::{Ahead, next_checksum};
 use crate::transaction::read_set::selection;
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
@@ -513,8 +513,10 @@ impl Ratified {
                 answer.await.ok().flatten()
             })))
         };
+        let (snapshot, replaced) = own_commits::keep_later(&self.base, self.made.text.len() as u64, make);
         RatifiedLater {
-            snapshot: own_commits::keep_later(&self.base, self.made.text.len() as u64, make),
+            snapshot,
+            replaced,
             commit: self,
             settled,
             wanted,
@@ -564,6 +566,8 @@ impl Ratified {
 struct RatifiedLater {
     commit: Ratified,
     snapshot: LaterSnapshot,
+    /// To free these snapshots takes longer than to replace them.
+    replaced: Vec<Cached>,
     settled: oneshot::Sender<Option<Snapshot>>,
     /// Told as soon as a reader waits for the work.
     wanted: Arc<Notify>,
@@ -575,6 +579,7 @@ impl RatifiedLater {
             () = self.wanted.notified() => {}
             () = pause_in_background(RETURN) => {}
         }
+        drop(self.replaced);
         let Ratified { store, base, made, .. } = &self.commit;
         let unread = self.snapshot.get();
         let ahead = match unread {

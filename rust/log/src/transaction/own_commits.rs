@@ -64,12 +64,13 @@ pub(super) fn keep(done: &Committed) {
 }
 
 /// Caches the snapshot of an own commit on `base`, which is made when it is first asked for: its
-/// commit has this many bytes. Returns the way to it.
+/// commit has this many bytes. Returns the way to it, and what it replaced, whose memory is to be
+/// freed.
 pub(super) fn keep_later(
     base: &Snapshot,
     bytes: u64,
     make: impl FnOnce() -> Option<Snapshot> + Send + 'static,
-) -> LaterSnapshot {
+) -> (LaterSnapshot, Vec<Cached>) {
     let cached = Cached {
         store: base.store().clone(),
         version: base.version() + 1,
@@ -78,8 +79,7 @@ pub(super) fn keep_later(
         checkpoint_bytes: base.checkpoint_bytes(),
     };
     let later = cached.snapshot.clone();
-    KNOWN.get().put(cached, base, false);
-    later
+    (later, KNOWN.get().put(cached, base, false))
 }
 
 /// Caches the snapshot of an own commit before the work after it is done, for the next commit of
@@ -131,7 +131,7 @@ impl LaterSnapshot {
 
 /// A snapshot with the bytes that it holds in memory, which are summed up for all tables at each
 /// commit.
-struct Cached {
+pub(super) struct Cached {
     store: Store,
     version: u64,
     snapshot: LaterSnapshot,
@@ -181,29 +181,30 @@ impl SnapshotCache {
 
     /// `begins_anew`: the next commit had better open the table from its new checkpoint.
     fn keep(&self, snapshot: &Snapshot, begins_anew: bool) {
-        self.put(Cached::new(snapshot.clone()), snapshot, begins_anew);
+        drop(self.put(Cached::new(snapshot.clone()), snapshot, begins_anew));
     }
 
-    /// `like` is any snapshot of the same table.
-    fn put(&self, cached: Cached, like: &Snapshot, begins_anew: bool) {
+    /// Returns what isn't cached any more. `like` is any snapshot of the same table.
+    fn put(&self, cached: Cached, like: &Snapshot, begins_anew: bool) -> Vec<Cached> {
         let store = &cached.store;
         let mut known = self.known();
         let index = known.iter().rposition(|older| is_alike(&older.store, store));
         let before = index.map(|index| known.remove(index));
         // Commits of several threads end in any order. Only a catalog rules out that a table was
         // replaced by an older copy of itself.
-        let late = before.filter(|before| {
+        let is_late = before.as_ref().is_some_and(|before| {
             let is_same = || before.snapshot.get().is_some_and(|before| is_same_table(before, like));
             before.version > cached.version && is_managed(store) && is_same()
         });
-        let newest = match late {
-            Some(newer) => newer,
-            None if begins_anew => return,
-            None => cached,
+        let (newest, older) = match before {
+            Some(newer) if is_late => (Some(newer), Some(cached)),
+            before => ((!begins_anew).then_some(cached), before),
         };
-        if newest.commit_bytes > MOST_COMMIT_BYTES || newest.checkpoint_bytes > MOST_CHECKPOINT_BYTES {
-            return;
-        }
+        let mut replaced: Vec<Cached> = older.into_iter().collect();
+        let is_small = |c: &Cached| c.commit_bytes <= MOST_COMMIT_BYTES && c.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
+        let Some(newest) = newest.filter(is_small) else {
+            return replaced;
+        };
         known.push(newest);
         let mut first = 0;
         let (mut commits, mut checkpoints) = (0u64, 0u64);
@@ -216,7 +217,8 @@ impl SnapshotCache {
                 break;
             }
         }
-        known.drain(..first);
+        replaced.extend(known.drain(..first));
+        replaced
     }
 }
 

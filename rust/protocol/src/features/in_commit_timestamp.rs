@@ -43,7 +43,12 @@ pub fn stamp_of(info: &CommitInfo) -> Option<i64> {
 
 /// A commit's own time in ms. A commit without it is corrupt if the table requires it (P085).
 pub fn time_of(info: &CommitInfo, version: u64) -> Result<i64> {
-    stamp_of(info).ok_or_else(|| {
+    required(stamp_of(info), version)
+}
+
+/// The time in ms that a commit of such a table carries, or the error that it has none (P085).
+pub fn required(time_ms: Option<i64>, version: u64) -> Result<i64> {
+    time_ms.ok_or_else(|| {
         Error::corrupt_log(format!(
             "the table's commits carry their own times, the one of version {version} doesn't: a program without the table feature {} wrote it; set {ENABLED} to false to go by the files' times",
             FEATURE.name
