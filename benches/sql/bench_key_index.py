@@ -1,10 +1,9 @@
 """Look-ups by random keys (UUIDs) in a table whose files all have the same bounds: one key, MERGE
 of a thousand, DELETE of one, with an index and without; and building the index.
 
-"without an index" has the same files, and reads each of them. "reading the rows" is the least that
-a MERGE with vectors has to do: DuckDB reads the changed rows from the files that have them, whose
-names it is given; nothing is looked up, joined or written. Sizes are the bytes that DELETE
-read, and those of the index's objects and of the data files.
+"without an index" reads each of the same files. "reading the rows" is the least that a MERGE has to
+do: DuckDB reads the changed rows from the named files. Sizes are the bytes that DELETE read, and
+those of the index and of the data files.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def read_rows(case: Mapping[str, Any], _: Path) -> Task:
     query = f"SELECT * FROM read_parquet([{named}]) WHERE user_id IN ({wanted})"
     connection = duckdb.connect()
     return Task(
-        lambda: connection.sql(query).to_arrow_table().num_rows, lambda found: found - len(chosen) + case["merged"]
+        lambda: connection.sql(query).to_arrow_table().num_rows, lambda rows: rows - len(chosen) + case["merged"]
     )
 
 

@@ -76,6 +76,6 @@ def test_like_with_and_without_an_escape(parts: list[str], texts: list[str]) -> 
     rows = pa.table({"x": texts})
     # A literal's backslash is written twice.
     pattern = "".join(parts).replace("\\", "\\\\")
-    found = deltaplane.sql(f"SELECT x LIKE '{pattern}' AS y FROM t", tables={"t": rows}).to_pydict()["y"]
+    matches = deltaplane.sql(f"SELECT x LIKE '{pattern}' AS y FROM t", tables={"t": rows}).to_pydict()["y"]
     regex = re.compile("".join(_PARTS[part] for part in parts), re.DOTALL)
-    assert found == [regex.fullmatch(text) is not None for text in texts]
+    assert matches == [regex.fullmatch(text) is not None for text in texts]

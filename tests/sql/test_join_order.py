@@ -104,9 +104,9 @@ def test_alternatives_between_two_tables_filter_each_of_them(
     ]
     query = f"SELECT count(*) AS n FROM large, letters WHERE large.f = letters.f AND ({' OR '.join(branches)})"
     wanted = ((1, 1), (17, 50), (18, 100))
-    kept = [n for n in range(40_000) if any(n % 20 == f and least <= n % 300 <= least + 20 for f, least in wanted)]
-    assert deltaplane.sql(query, tables=tables).to_pylist() == [{"n": len(kept)}]
+    selected = [n for n in range(40_000) if any(n % 20 == f and least <= n % 300 <= least + 20 for f, least in wanted)]
+    assert deltaplane.sql(query, tables=tables).to_pylist() == [{"n": len(selected)}]
     (join,) = [operator for operator in operators(plans[0]) if operator["extra_info"].get("Join Type") == "INNER"]
     for side in join["children"]:
-        told = json.dumps([operator["extra_info"] for operator in operators(side)])
-        assert " OR " in told, side
+        properties = json.dumps([operator["extra_info"] for operator in operators(side)])
+        assert " OR " in properties, side

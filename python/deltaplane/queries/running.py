@@ -282,9 +282,9 @@ def _with_scans(text: str, scans: Mapping[str, str]) -> str:
     """A statement with these scans instead of views of their names: to create a view DuckDB opens
     its files, which it does for the statement again."""
 
-    def scan(found: re.Match[str]) -> str:
-        name = found[1]
-        return f"({scans[name]}) AS {name}" if name in scans else found[0]
+    def scan(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"({scans[name]}) AS {name}" if name in scans else match[0]
 
     return _NAME.sub(scan, text)
 
