@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,59 +46,56 @@ def _lake(case: Mapping[str, Any], scratch: Path) -> tuple[Catalog, list[str], R
     return catalog, names, store
 
 
+@contextmanager
+def _undelayed(store: RemoteStore | None) -> Iterator[None]:
+    """Within the block, which begins when no work is left in the background, the store isn't
+    delayed."""
+    from deltaplane import _native
+
+    _native.finish_background(60)
+    if store:
+        store.proxy.end()
+    yield
+    if store:
+        store.proxy.begin()
+
+
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
-    from deltaplane import _native, transaction
+    from deltaplane import transaction
 
     catalog, names, store = _lake(case, scratch)
     ready: list[Any] = []
 
     def prepare() -> None:
-        _native.finish_background(60)
-        if store:
-            store.proxy.end()
-        begun = transaction(catalog, names)
-        for name in names:
-            begun.write(name, ROWS)
-        ready[:] = [begun]
-        if store:
-            store.proxy.begin()
+        with _undelayed(store):
+            ready[:] = [transaction(catalog, names)]
+            for name in names:
+                ready[0].write(name, ROWS)
 
     return Task(lambda: ready[0].commit(), len, prepare=prepare)
 
 
 def one_table(case: Mapping[str, Any], scratch: Path) -> Task:
     """A commit of each table in turn; counts as ten, since the answers are compared."""
-    from deltaplane import _native
-
     catalog, names, store = _lake(case, scratch)
     ready: list[Callable[[], Any]] = []
 
     def prepare() -> None:
-        _native.finish_background(60)
-        if store:
-            store.proxy.end()
-        names.append(names.pop(0))
-        ready[:] = [planned_append(catalog.location(names[0]), catalog.storage_options, ROWS)]
-        if store:
-            store.proxy.begin()
+        with _undelayed(store):
+            names.append(names.pop(0))
+            ready[:] = [planned_append(catalog.location(names[0]), catalog.storage_options, ROWS)]
 
     return Task(lambda: ready[0](), lambda committed: TABLES * (committed is not None), prepare=prepare)
 
 
 def slowest_table(case: Mapping[str, Any], scratch: Path) -> Task:
     """The slowest of ten commits, one of each table. Its processor time is that of all ten."""
-    from deltaplane import _native
-
     catalog, names, store = _lake(case, scratch)
     ready: list[Callable[[], Any]] = []
 
     def prepare() -> None:
-        _native.finish_background(60)
-        if store:
-            store.proxy.end()
-        ready[:] = [planned_append(catalog.location(name), catalog.storage_options, ROWS) for name in names]
-        if store:
-            store.proxy.begin()
+        with _undelayed(store):
+            ready[:] = [planned_append(catalog.location(name), catalog.storage_options, ROWS) for name in names]
 
     def run() -> list[float]:
         times = [time.perf_counter()]

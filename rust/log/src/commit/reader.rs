@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, CommitInfo, LineAction, Metadata, Protocol, parse_line};
+use deltaplane_protocol::features::in_commit_timestamp::{self, Stamp};
 use deltaplane_protocol::files::lines::{AddLine, FileLine, RemoveLine, parse_file_line};
 use deltaplane_protocol::files::{AddRows, RemoveRows};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
@@ -234,6 +235,13 @@ impl Commit {
             ))
         };
         in_commit(serde_json::from_slice(info).map_err(damaged), &self.name)
+    }
+
+    /// The commit's own time in ms, which its table requires (P085); nothing else of its info is
+    /// parsed.
+    pub(crate) fn own_time_ms(&self) -> Result<i64> {
+        let stamp: Stamp = self.info_as()?;
+        in_commit_timestamp::required(stamp.time_ms(), self.version())
     }
 
     /// Parses each file action and passes it on.

@@ -185,10 +185,7 @@ pub(crate) fn metadata_in(commit: &Commit) -> Option<&Metadata> {
 fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> Result<i64> {
     let version = commit.version();
     match in_commit_timestamp::enabled_from(metadata) {
-        Some(from) if from <= version => {
-            let stamp: in_commit_timestamp::Stamp = commit.info_as()?;
-            in_commit_timestamp::required(stamp.time_ms(), version)
-        }
+        Some(from) if from <= version => commit.own_time_ms(),
         _ => Ok(file_time),
     }
 }

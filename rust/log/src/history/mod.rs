@@ -8,7 +8,7 @@ pub(crate) mod log_history;
 use chrono::{DateTime, SecondsFormat};
 use deltaplane_error::{Error, OtherCommit, Result};
 use deltaplane_protocol::actions::CommitInfo;
-use deltaplane_protocol::features::in_commit_timestamp::{self, Stamp};
+use deltaplane_protocol::features::in_commit_timestamp;
 use deltaplane_protocol::paths::LogFile;
 use deltaplane_protocol::segment::{LogName, complete_checkpoints, monotone_times};
 use deltaplane_store::Store;
@@ -117,8 +117,7 @@ impl Snapshot {
         let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
         if own_from.is_some_and(|from| from <= self.version()) {
             if let Some(commit) = self.commit_in_hand(self.version()) {
-                let stamp: Stamp = commit.info_as()?;
-                return in_commit_timestamp::required(stamp.time_ms(), self.version()).map(Some);
+                return commit.own_time_ms().map(Some);
             }
             // Where the version begins at its checkpoint.
             if let Some(time_ms) = self.known_checksum().and_then(|sum| sum.in_commit_timestamp_opt) {

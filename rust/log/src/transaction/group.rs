@@ -569,7 +569,7 @@ struct RatifiedLater {
     /// To free these snapshots takes longer than to replace them.
     replaced: Vec<Cached>,
     settled: oneshot::Sender<Option<Snapshot>>,
-    /// Told as soon as a reader waits for the work.
+    /// Notified when a reader waits for the work, which then begins without the pause.
     wanted: Arc<Notify>,
 }
 
