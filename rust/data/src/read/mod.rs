@@ -1,7 +1,7 @@
 //! Reads data files as a table's rows: the request (`ReadSpec`) and the files (`FileRead`).
 //! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups`,
-//! `pages` and `bloom` skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads
-//! columns as bytes. Knows no log.
+//! `pages` and `bloom` skip, `opening` opens files, `decode` makes batches, `scan` runs all in
+//! parallel; `chunks` reads columns as bytes. Knows no log.
 
 mod bloom;
 mod chunks;
@@ -10,6 +10,7 @@ mod footer_stats;
 mod hidden;
 mod lookups;
 mod members;
+mod opening;
 mod outdated;
 mod pages;
 mod part_stats;

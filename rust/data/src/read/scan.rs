@@ -1,8 +1,8 @@
 //! Runs a scan: files are opened ahead, their units decoded on worker threads, batches returned in
 //! order. Parallelism bounds the work in flight, which ends when the stream is dropped.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
@@ -12,12 +12,12 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::bloom;
 use super::decode::{SharedPlan, Unit, decode, ranges};
+use super::opening::{Opened, Opener, grouped, until_error};
 use super::plan::{FilePlan, Prepared};
-use super::row_groups::{RowGroups, units};
-use super::source::{self, Input, Source, blocking};
-use super::vectors::{LiveRows, Vectors};
+use super::row_groups::RowGroups;
+use super::source::{Input, blocking};
+use super::vectors::LiveRows;
 use super::{FileRead, ReadSpec, SourceFile};
 use crate::processors::processors;
 
@@ -109,8 +109,7 @@ pub async fn read_file(
     spec: &Arc<ReadSpec>,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let (prepared, parallelism) = (Arc::new(Prepared::new(spec)?), processors());
-    let vectors = Arc::new(Vectors::new(store.clone()));
-    let opened = open(store.clone(), file.clone(), prepared, vectors, parallelism).await?;
+    let opened = Opener::new(store.clone(), prepared, parallelism).open(file).await?;
     Ok(rows_of(opened, parallelism))
 }
 
@@ -132,7 +131,7 @@ fn rows_of(opened: Opened, parallelism: usize) -> BoxStream<'static, Result<Reco
         true => REMOTE_AHEAD,
         false => parallelism,
     };
-    let opened = stream::iter([Ok(opened)]).boxed();
+    let opened = stream::iter([vec![Ok(opened)]]).boxed();
     deltaplane_store::spawn_task(async move { deliver(opened, ahead, parallelism, &out).await });
     stop_at_error(in_order(receivers))
 }
@@ -173,14 +172,14 @@ async fn drive(
         true => parallelism,
         false => REMOTE_AHEAD.max(parallelism),
     };
-    let vectors = Arc::new(Vectors::new(store.clone()));
-    let opening = files.map(move |file| {
-        let (store, prepared, vectors) = (store.clone(), prepared.clone(), vectors.clone());
-        let task =
-            deltaplane_store::spawn_task(async move { open(store, file?, prepared, vectors, parallelism).await });
+    let groups = grouped(&store, files);
+    let opener = Opener::new(store, prepared, parallelism);
+    let opening = groups.map(move |files| {
+        let opener = opener.clone();
+        let task = deltaplane_store::spawn_task(async move { opener.open_together(files).await });
         async move {
-            task.await
-                .map_err(|e| Error::internal(format!("opening a data file: {e}")))?
+            let failed = |e| vec![Err(Error::internal(format!("opening a data file: {e}")))];
+            task.await.unwrap_or_else(failed)
         }
     });
     deliver(opening.buffered(ahead).boxed(), ahead, parallelism, &out).await;
@@ -188,7 +187,7 @@ async fn drive(
 
 /// Fetches the units of opened files, up to `ahead` of them before their turn, and starts them.
 async fn deliver(
-    opened: BoxStream<'static, Result<Opened>>,
+    opened: BoxStream<'static, Vec<Result<Opened>>>,
     ahead: usize,
     parallelism: usize,
     out: &mpsc::UnboundedSender<Batches>,
@@ -196,9 +195,9 @@ async fn deliver(
     let (fetching, mut fetched) = mpsc::channel(ahead);
     deltaplane_store::spawn_task(fetch_ahead(opened, fetching));
     let limits = Limits::new(parallelism);
-    while let Some(unit) = fetched.recv().await {
-        let going = match unit {
-            Ok(unit) => start_unit(unit, &limits, out).await,
+    while let Some(units) = fetched.recv().await {
+        let going = match units {
+            Ok(units) => start_units(units, &limits, out).await,
             Err(e) => {
                 fail(e, out).await;
                 false
@@ -210,65 +209,95 @@ async fn deliver(
     }
 }
 
-/// A unit whose bytes are being fetched.
+/// A unit whose bytes are being fetched, or the units of small local files.
 struct Fetching {
-    plan: SharedPlan,
-    unit: Unit,
-    /// Its part of the room for units.
+    units: Vec<(SharedPlan, Unit)>,
+    /// Their part of the room for units.
     shares: u32,
-    input: BoxFuture<'static, Result<Fetched>>,
+    inputs: BoxFuture<'static, Result<Fetched>>,
 }
 
-/// A decoder's input, and the permit for its bytes in memory.
-struct Fetched(Input, Option<OwnedSemaphorePermit>);
+/// The input of each unit's decoder, and the permit for their bytes in memory.
+struct Fetched(Vec<Input>, Option<OwnedSemaphorePermit>);
 
 /// Starts to fetch one unit after the other, until the receiver is gone or a file can't be opened.
 /// Units get their permits in their order, so that the first one never waits for a later one.
-async fn fetch_ahead(mut opened: BoxStream<'static, Result<Opened>>, fetching: mpsc::Sender<Result<Fetching>>) {
+async fn fetch_ahead(mut opened: BoxStream<'static, Vec<Result<Opened>>>, fetching: mpsc::Sender<Result<Fetching>>) {
     let memory = Arc::new(Semaphore::new(FETCHED_STEPS as usize));
-    while let Some(file) = opened.next().await {
-        let file = match file {
-            Ok(file) => file,
-            Err(e) => {
-                let _ = fetching.send(Err(e)).await;
-                return;
+    while let Some(files) = opened.next().await {
+        let (files, error) = until_error(files);
+        let going = match files.as_slice() {
+            [_, _, ..] if files.iter().all(|file| !file.source.is_remote()) => {
+                let together = read_together(files);
+                together.units.is_empty() || fetching.send(Ok(together)).await.is_ok()
             }
+            _ => fetch_each(files, &memory, &fetching).await,
         };
+        if !going {
+            return;
+        }
+        if let Some(e) = error {
+            let _ = fetching.send(Err(e)).await;
+            return;
+        }
+    }
+}
+
+/// All units of local files as one piece of work.
+fn read_together(files: Vec<Opened>) -> Fetching {
+    let (mut units, mut sources) = (Vec::new(), Vec::new());
+    for file in files {
+        sources.extend(file.units.iter().map(|_| file.source.clone()));
+        units.extend(file.units.into_iter().map(|unit| (file.plan.clone(), unit)));
+    }
+    let inputs = async move {
+        let inputs = sources.iter().map(|source| source.fetch(Vec::new()));
+        Ok(Fetched(futures::future::try_join_all(inputs).await?, None))
+    };
+    Fetching {
+        units,
+        shares: SHARES,
+        inputs: inputs.boxed(),
+    }
+}
+
+/// Starts to fetch the units of files; false when the receiver is gone.
+async fn fetch_each(files: Vec<Opened>, memory: &Arc<Semaphore>, fetching: &mpsc::Sender<Result<Fetching>>) -> bool {
+    for file in files {
         let longest = file.units.iter().map(|unit| unit.rows).max().unwrap_or(1).max(1);
         for unit in file.units {
             let shares = (unit.rows * SHARES as usize).div_ceil(longest);
             let wanted = ranges(&file.plan, &unit);
-            let input = match file.source.is_remote() {
-                false => {
-                    let source = file.source.clone();
-                    async move { Ok(Fetched(source.fetch(wanted).await?, None)) }.boxed()
-                }
+            let source = file.source.clone();
+            let inputs = match file.source.is_remote() {
+                false => async move { Ok(Fetched(vec![source.fetch(wanted).await?], None)) }.boxed(),
                 true => {
                     let bytes = wanted.iter().map(|range| range.end - range.start).sum::<u64>();
                     let steps = u32::try_from(bytes.div_ceil(FETCHED_STEP_BYTES)).unwrap_or(FETCHED_STEPS);
                     let permit = memory.clone().acquire_many_owned(steps.min(FETCHED_STEPS));
                     let permit = tokio::select! {
                         permit = permit => permit.ok(),
-                        () = fetching.closed() => return,
+                        () = fetching.closed() => return false,
                     };
-                    let source = file.source.clone();
                     let task =
-                        deltaplane_store::spawn_task(async move { Ok(Fetched(source.fetch(wanted).await?, permit)) });
+                        deltaplane_store::spawn_task(
+                            async move { Ok(Fetched(vec![source.fetch(wanted).await?], permit)) },
+                        );
                     task.map(|done| done.map_err(|e| Error::internal(format!("fetching a data file: {e}")))?)
                         .boxed()
                 }
             };
             let unit = Fetching {
-                plan: file.plan.clone(),
-                unit,
+                units: vec![(file.plan.clone(), unit)],
                 shares: u32::try_from(shares).unwrap_or(SHARES),
-                input,
+                inputs,
             };
             if fetching.send(Ok(unit)).await.is_err() {
-                return;
+                return false;
             }
         }
     }
+    true
 }
 
 async fn fail(e: Error, out: &mpsc::UnboundedSender<Batches>) {
@@ -278,101 +307,60 @@ async fn fail(e: Error, out: &mpsc::UnboundedSender<Batches>) {
     let _ = out.send((rx, None));
 }
 
-/// A file that is ready to be decoded.
-struct Opened {
-    source: Source,
-    plan: SharedPlan,
-    units: Vec<Unit>,
-}
-
-impl Opened {
-    fn new(
-        opened: SourceFile,
-        prepared: Arc<Prepared>,
-        file: &FileRead,
-        live: &LiveRows,
-        parallelism: usize,
-    ) -> Result<Self> {
-        let plan = FilePlan::new(prepared, file, opened.footer)?;
-        let units = units(
-            &plan,
-            file,
-            live,
-            opened.source.is_remote(),
-            parallelism,
-            &HashSet::new(),
-        )?;
-        Ok(Opened {
-            source: opened.source,
-            plan: Arc::new(plan),
-            units,
-        })
-    }
-}
-
-async fn open(
-    store: Store,
-    file: FileRead,
-    prepared: Arc<Prepared>,
-    vectors: Arc<Vectors>,
-    parallelism: usize,
-) -> Result<Opened> {
-    let name = |e: Error| e.with_path(file.path.clone()).with_table(store.location().as_str());
-    let source = source::open(&store, &file).await.map_err(name)?;
-    let footer = source.footer(prepared.pruner.is_some());
-    let (footer, live) = futures::try_join!(footer, vectors.rows(&file)).map_err(name)?;
-    let mut opened = Opened::new(SourceFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)?;
-    let absent = bloom::absent(&opened.plan, &opened.source, &opened.units)
-        .await
-        .map_err(name)?;
-    if !absent.is_empty() {
-        let remote = opened.source.is_remote();
-        // The workers share what is left.
-        opened.units = units(&opened.plan, &file, &live, remote, parallelism, &absent).map_err(name)?;
-    }
-    Ok(opened)
-}
-
-/// Starts a unit as soon as there is room for it; false when the receiver is gone.
-async fn start_unit(unit: Fetching, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
+/// Starts units as soon as there is room for them; false when the receiver is gone.
+async fn start_units(units: Fetching, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
     // First room, then a worker: the work in flight stays bounded.
-    let room = limits.room.clone().acquire_many_owned(unit.shares);
+    let room = limits.room.clone().acquire_many_owned(units.shares);
     let taken = tokio::select! {
         taken = room => taken.ok(),
         () = out.closed() => return false,
     };
-    out.send((start(unit, limits.workers.clone()), taken)).is_ok()
+    out.send((start(units, limits.workers.clone()), taken)).is_ok()
 }
 
-fn start(unit: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
-    let Fetching { plan, unit, input, .. } = unit;
-    // Room for all of its batches: a worker that waits for the reader would be one fewer at work.
-    let (tx, rx) = mpsc::channel((unit.rows / plan.batch_rows).saturating_add(1));
+fn start(fetching: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
+    let Fetching { units, inputs, .. } = fetching;
+    // Room for all batches: a worker that waits for the reader would be one fewer at work.
+    let batches = units
+        .iter()
+        .map(|(plan, unit)| (unit.rows / plan.batch_rows).saturating_add(1));
+    let (tx, rx) = mpsc::channel(batches.sum::<usize>().max(1));
     deltaplane_store::spawn_task(async move {
-        let result = run(input, plan.clone(), unit, &workers, tx.clone()).await;
+        let paths: Vec<_> = units.iter().map(|(plan, _)| plan.path.clone()).collect();
+        let at = Arc::new(AtomicUsize::new(0));
+        let result = run(inputs, units, &workers, at.clone(), tx.clone()).await;
         if let Err(e) = result {
-            let _ = tx.send(Err(e.with_path(plan.path.clone()))).await;
+            // Where decoding panicked, only the position is known.
+            let path = paths.get(at.load(Ordering::Relaxed)).cloned().unwrap_or_default();
+            let _ = tx.send(Err(e.with_path(path))).await;
         }
     });
     rx
 }
 
+/// Decodes the units one after the other; `at` is the position of the one that is decoded.
 async fn run(
-    input: BoxFuture<'static, Result<Fetched>>,
-    plan: SharedPlan,
-    unit: Unit,
+    inputs: BoxFuture<'static, Result<Fetched>>,
+    units: Vec<(SharedPlan, Unit)>,
     workers: &Semaphore,
+    at: Arc<AtomicUsize>,
     tx: mpsc::Sender<Result<RecordBatch>>,
 ) -> Result<()> {
-    let Fetched(input, memory) = input.await?;
+    let Fetched(inputs, memory) = inputs.await?;
     let _at_work = workers
         .acquire()
         .await
         .map_err(|e| Error::internal(format!("decoding a data file: {e}")))?;
     blocking(move || {
-        let decoded = decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok());
+        for (position, ((plan, unit), input)) in units.into_iter().zip(inputs).enumerate() {
+            at.store(position, Ordering::Relaxed);
+            decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok())?;
+            if tx.is_closed() {
+                break;
+            }
+        }
         drop(memory);
-        decoded
+        Ok(())
     })
     .await?
 }

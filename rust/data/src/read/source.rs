@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::FileRead;
+use super::{FileRead, SourceFile};
 
 /// The first read of a remote file's end: has most footers, so that one request is enough.
 const FOOTER_BYTES: u64 = 64 << 10;
@@ -59,11 +60,7 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
     let (store, key) = store.resolve(&file.path)?;
     if let Some(path) = store.local_path(&key) {
         let opened = blocking(move || LocalFile::open(&path)).await?;
-        return match opened {
-            Ok(file) => Ok(Source::Local(Arc::new(file))),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(missing()),
-            Err(e) => Err(Error::new(Kind::StoreDenied, format!("opening a data file failed: {e}")).with_source(e)),
-        };
+        return Ok(Source::Local(Arc::new(opened.map_err(not_opened)?)));
     }
     // The log states a file's size, but not its identity among files of the same name.
     let shown = match file.size_bytes == 0 || store.keeps_data() {
@@ -83,6 +80,41 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
         shown,
         tail: Arc::new(file.tail.clone().map_or_else(OnceLock::new, OnceLock::from)),
     }))
+}
+
+/// Opens files of the local disk and reads their footers, in one task. `None` if one of them is
+/// elsewhere, or makes the decoder panic, whose error must name the file.
+pub(super) async fn open_local(store: &Store, files: &[FileRead], page_index: bool) -> Option<Vec<Result<SourceFile>>> {
+    let paths = files.iter().map(|file| {
+        let (store, key) = store.resolve(&file.path).ok()?;
+        store.local_path(&key)
+    });
+    let paths: Vec<_> = paths.collect::<Option<_>>()?;
+    let open = move |path: PathBuf| {
+        let source = Arc::new(LocalFile::open(&path).map_err(not_opened)?);
+        let footer = footer_reader(page_index).parse_and_finish(source.as_ref());
+        Ok(SourceFile {
+            source: Source::Local(source),
+            footer: Arc::new(footer.map_err(|e| corrupt(&e))?),
+        })
+    };
+    blocking(move || paths.into_iter().map(open).collect()).await.ok()
+}
+
+fn footer_reader(page_index: bool) -> ParquetMetaDataReader {
+    let policy = if page_index {
+        PageIndexPolicy::Optional
+    } else {
+        PageIndexPolicy::Skip
+    };
+    ParquetMetaDataReader::new().with_page_index_policy(policy)
+}
+
+fn not_opened(e: std::io::Error) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::NotFound => missing(),
+        _ => Error::new(Kind::StoreDenied, format!("opening a data file failed: {e}")).with_source(e),
+    }
 }
 
 fn missing() -> Error {
@@ -119,12 +151,7 @@ pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + '
 impl Source {
     /// The file's footer, with its page index if it exists and is wanted.
     pub(super) async fn footer(&self, page_index: bool) -> Result<Arc<ParquetMetaData>> {
-        let policy = if page_index {
-            PageIndexPolicy::Optional
-        } else {
-            PageIndexPolicy::Skip
-        };
-        let reader = ParquetMetaDataReader::new().with_page_index_policy(policy);
+        let reader = footer_reader(page_index);
         let footer = match self {
             Source::Local(file) => {
                 let file = file.clone();

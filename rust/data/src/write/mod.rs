@@ -47,6 +47,9 @@ pub use patch::Patcher;
 pub use sink::{RowSink, Written};
 use split::{Part, Sorted, Splitter, bytes_of};
 
+/// Most rows of a row group: readers work on row groups in parallel and hold one or two of each
+/// thread in memory, and small ones are few rounds and little footer more (docs/adr/0074-row-groups.md).
+const ROW_GROUP_ROWS: usize = 1 << 18;
 /// Fewest rows to pass to the encoder at once: below it passing them costs more than the encoding.
 const CHUNK_ROWS: usize = 8_192;
 /// Rows encoded between two checks of the file's size.
@@ -122,7 +125,7 @@ pub struct WriteSpec {
 }
 
 impl WriteSpec {
-    /// The defaults for a table of this schema: zstd, 128 MiB files, row groups of a million rows.
+    /// The defaults for a table of this schema: zstd, 128 MiB files, row groups of 262,144 rows.
     pub fn new(schema: Arc<StructType>, partition_columns: Vec<String>, now_ms: i64) -> Self {
         WriteSpec {
             schema,
@@ -137,7 +140,7 @@ impl WriteSpec {
             bloom_filters: Vec::new(),
             encodings: BTreeMap::new(),
             shred_variants: false,
-            row_group_rows: 1 << 20,
+            row_group_rows: ROW_GROUP_ROWS,
             max_open_partitions: 64,
             now_ms,
             first_file: 0,

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType as A, Int32Type};
 use deltaplane_error::Kind;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, Primitive as P, StructType};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::*;
 use crate::testing::{Folder, batch, file_read, json_schema, schema, stats, text};
@@ -448,6 +449,32 @@ fn rows_of_a_batch_that_several_cores_sort_keep_their_order() {
     }
 }
 
+/// The footer's reader of a data file.
+fn opened(t: &Folder, add: &Add) -> ParquetRecordBatchReaderBuilder<std::fs::File> {
+    ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(t.path(&add.path)).unwrap()).unwrap()
+}
+
+fn group_rows(t: &Folder, add: &Add) -> Vec<i64> {
+    let groups = opened(t, add);
+    groups.metadata().row_groups().iter().map(|g| g.num_rows()).collect()
+}
+
+#[test]
+fn a_row_group_has_a_quarter_of_a_million_rows_unless_another_size_is_set() {
+    let s = schema(&[("v", P::Integer)]);
+    let b = batch(vec![("v", Arc::new(Int32Array::from_iter_values(0..600_000)))]);
+    let t = Folder::new();
+    let spec = || WriteSpec::new(s.clone(), vec![], 0);
+    let by_default = t.write_spec(spec(), std::slice::from_ref(&b)).unwrap();
+    assert_eq!(group_rows(&t, &by_default[0]), [262_144, 262_144, 75_712]);
+    let larger = WriteSpec {
+        row_group_rows: 500_000,
+        ..spec()
+    };
+    let larger = t.write_spec(larger, &[b]).unwrap();
+    assert_eq!(group_rows(&t, &larger[0]), [500_000, 100_000]);
+}
+
 #[test]
 fn files_and_row_groups_end_at_their_sizes() {
     let s = schema(&[("v", P::Long), ("t", P::String)]);
@@ -468,6 +495,9 @@ fn files_and_row_groups_end_at_their_sizes() {
     let rows: u64 = adds.iter().map(|a| stats(a)["numRecords"].as_u64().unwrap()).sum();
     assert_eq!(rows, n as u64);
     assert!(adds.windows(2).all(|w| w[0].path < w[1].path), "in order");
+    let groups: Vec<_> = adds.iter().flat_map(|add| group_rows(&t, add)).collect();
+    assert!(groups.iter().all(|rows| *rows <= 100_000), "{groups:?}");
+    assert!(groups.contains(&100_000), "{groups:?}");
     for small in [1000, 65_536] {
         let back = t
             .read_all(
@@ -596,12 +626,7 @@ fn files_have_the_canonical_parquet_types() {
     let adds = t.write(&s, &[], &[b]).unwrap();
     let (s2, b2) = nested();
     let nested = t.write(&s2, &[], &[b2]).unwrap();
-    let open = |a: &Add| {
-        parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(
-            std::fs::File::open(t.path(&a.path)).unwrap(),
-        )
-        .unwrap()
-    };
+    let open = |a: &Add| opened(&t, a);
     let file = open(&adds[0]);
     let physical = |name: &str| {
         let columns = file.parquet_schema().columns();
