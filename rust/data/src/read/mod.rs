@@ -8,6 +8,7 @@ mod chunks;
 mod decode;
 mod footer_stats;
 mod hidden;
+mod joined;
 mod lookups;
 mod members;
 mod opening;

@@ -239,7 +239,7 @@ mod tests {
     /// The rows before the first error, and the error.
     fn read(t: &Folder, files: &[FileRead]) -> (Vec<i64>, Option<Error>) {
         let spec = ReadSpec::new(schema(&[("v", Primitive::Long)]), vec![]);
-        let files = stream::iter(files.to_vec().into_iter().map(Ok)).boxed();
+        let files = stream::iter(files.iter().cloned().map(Ok).collect::<Vec<_>>()).boxed();
         let read = scan(t.store.clone(), files, Arc::new(spec), 2).collect::<Vec<Result<RecordBatch>>>();
         let (mut rows, mut error) = (Vec::new(), None);
         for batch in deltaplane_store::block_on(read) {

@@ -13,6 +13,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{SharedPlan, Unit, decode, ranges};
+use super::joined::Joined;
 use super::opening::{Opened, Opener, grouped, until_error};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::RowGroups;
@@ -352,15 +353,16 @@ async fn run(
         .await
         .map_err(|e| Error::internal(format!("decoding a data file: {e}")))?;
     blocking(move || {
+        let (mut out, mut decoded) = (Joined::new(tx), Ok(()));
         for (position, ((plan, unit), input)) in units.into_iter().zip(inputs).enumerate() {
-            at.store(position, Ordering::Relaxed);
-            decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok())?;
-            if tx.is_closed() {
+            if decoded.is_err() || out.is_closed() {
                 break;
             }
+            at.store(position, Ordering::Relaxed);
+            decoded = decode(&plan, unit, input, |batch| out.send(batch, plan.batch_rows));
         }
-        drop(memory);
-        Ok(())
+        drop((out, memory));
+        decoded
     })
     .await?
 }
