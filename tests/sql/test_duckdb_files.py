@@ -171,3 +171,20 @@ def test_errors_name_the_file(tmp_path: Path, scans: list[bool]) -> None:
     Path(file).unlink()
     with pytest.raises(FileMissingError, match=Path(file).name):
         selected(path, "id > 0")
+
+
+@pytest.mark.parametrize(("files", "rows", "by_duckdb"), [(31, 10, True), (32, 10, False), (32, 2048, True)])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_many_tiny_files_are_read_by_deltaplane(
+    tmp_path: Path, scans: list[bool], files: int, rows: int, by_duckdb: bool, vectors: str
+) -> None:
+    path = str(tmp_path / "t")
+    ids = pa.table({"id": range(files * rows), "part": [n // rows for n in range(files * rows)]})
+    properties = {"delta.enableDeletionVectors": vectors}
+    write_deltalake(path, ids, partition_by=["part"], configuration=properties)
+    DeltaTable(path).delete("id = 3")
+    rows_read = deltaplane.sql("SELECT id, part FROM t WHERE id % 3 = 0 ORDER BY id", tables={"t": path})
+    assert rows_read["id"].to_pylist() == [n for n in range(files * rows) if n % 3 == 0 and n != 3]
+    assert rows_read["part"].to_pylist() == [n // rows for n in rows_read["id"].to_pylist()]
+    # One row less makes the files tiny, unless a vector has it.
+    assert scans == [by_duckdb and not (rows == 2048 and vectors == "false")]

@@ -8,16 +8,16 @@ use tokio::sync::mpsc;
 
 /// The batches that wait for others, and the place where they go when this is dropped, at the
 /// latest: also where the decoder of a damaged file panics.
-pub(super) struct Joined {
+pub(super) struct JoinedBatches {
     out: mpsc::Sender<Result<RecordBatch>>,
     waiting: Vec<RecordBatch>,
     rows: usize,
     is_closed: bool,
 }
 
-impl Joined {
-    pub(super) fn new(out: mpsc::Sender<Result<RecordBatch>>) -> Joined {
-        Joined {
+impl JoinedBatches {
+    pub(super) fn new(out: mpsc::Sender<Result<RecordBatch>>) -> JoinedBatches {
+        JoinedBatches {
             out,
             waiting: Vec::new(),
             rows: 0,
@@ -59,7 +59,7 @@ impl Joined {
     }
 }
 
-impl Drop for Joined {
+impl Drop for JoinedBatches {
     fn drop(&mut self) {
         self.end();
     }
@@ -76,21 +76,21 @@ mod tests {
     use proptest::prelude::*;
     use tokio::sync::mpsc;
 
-    use super::Joined;
+    use super::JoinedBatches;
     use crate::testing::batch;
 
     proptest! {
         #[test]
         fn rows_keep_their_order_and_batches_their_limit(sizes in proptest::collection::vec(0..40_usize, 0..30), most in 1..50_usize) {
             let (tx, mut rx) = mpsc::channel(100);
-            let mut joined = Joined::new(tx);
+            let mut batches = JoinedBatches::new(tx);
             let mut next = 0_i64;
             for size in &sizes {
                 let values = Int64Array::from_iter_values(next..next + *size as i64);
                 next += *size as i64;
-                prop_assert!(joined.send(batch(vec![("v", Arc::new(values))]), most));
+                prop_assert!(batches.send(batch(vec![("v", Arc::new(values))]), most));
             }
-            drop(joined);
+            drop(batches);
             let (mut rows, mut lengths) = (Vec::new(), Vec::new());
             while let Some(batch) = rx.blocking_recv() {
                 let batch = batch.unwrap();
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn nothing_is_decoded_for_a_reader_that_left() {
         let (tx, rx) = mpsc::channel(1);
-        let mut joined = Joined::new(tx);
+        let mut batches = JoinedBatches::new(tx);
         drop(rx);
-        let one = || batch(vec![("v", Arc::new(Int64Array::from(vec![1])))]);
-        assert!(joined.send(one(), 2));
-        assert!(!joined.send(one(), 2));
-        assert!(joined.is_closed());
+        let row = || batch(vec![("v", Arc::new(Int64Array::from(vec![1])))]);
+        assert!(batches.send(row(), 2));
+        assert!(!batches.send(row(), 2));
+        assert!(batches.is_closed());
     }
 }

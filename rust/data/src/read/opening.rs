@@ -131,9 +131,9 @@ impl Opener {
 /// What comes before the first error, and the error: a scan ends with it.
 pub(super) fn until_error<T>(all: Vec<Result<T>>) -> (Vec<T>, Option<Error>) {
     let mut good = Vec::with_capacity(all.len());
-    for one in all {
-        match one {
-            Ok(one) => good.push(one),
+    for item in all {
+        match item {
+            Ok(item) => good.push(item),
             Err(e) => return (good, Some(e)),
         }
     }

@@ -13,7 +13,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{SharedPlan, Unit, decode, ranges};
-use super::joined::Joined;
+use super::joined::JoinedBatches;
 use super::opening::{Opened, Opener, grouped, until_error};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::RowGroups;
@@ -328,23 +328,23 @@ fn start(fetching: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<R
     let (tx, rx) = mpsc::channel(batches.sum::<usize>().max(1));
     deltaplane_store::spawn_task(async move {
         let paths: Vec<_> = units.iter().map(|(plan, _)| plan.path.clone()).collect();
-        let at = Arc::new(AtomicUsize::new(0));
-        let result = run(inputs, units, &workers, at.clone(), tx.clone()).await;
+        let position = Arc::new(AtomicUsize::new(0));
+        let result = run(inputs, units, &workers, position.clone(), tx.clone()).await;
         if let Err(e) = result {
             // Where decoding panicked, only the position is known.
-            let path = paths.get(at.load(Ordering::Relaxed)).cloned().unwrap_or_default();
+            let path = paths.get(position.load(Ordering::Relaxed)).cloned().unwrap_or_default();
             let _ = tx.send(Err(e.with_path(path))).await;
         }
     });
     rx
 }
 
-/// Decodes the units one after the other; `at` is the position of the one that is decoded.
+/// Decodes the units one after the other; `position` is set to that of the one that is decoded.
 async fn run(
     inputs: BoxFuture<'static, Result<Fetched>>,
     units: Vec<(SharedPlan, Unit)>,
     workers: &Semaphore,
-    at: Arc<AtomicUsize>,
+    position: Arc<AtomicUsize>,
     tx: mpsc::Sender<Result<RecordBatch>>,
 ) -> Result<()> {
     let Fetched(inputs, memory) = inputs.await?;
@@ -353,12 +353,12 @@ async fn run(
         .await
         .map_err(|e| Error::internal(format!("decoding a data file: {e}")))?;
     blocking(move || {
-        let (mut out, mut decoded) = (Joined::new(tx), Ok(()));
-        for (position, ((plan, unit), input)) in units.into_iter().zip(inputs).enumerate() {
+        let (mut out, mut decoded) = (JoinedBatches::new(tx), Ok(()));
+        for (index, ((plan, unit), input)) in units.into_iter().zip(inputs).enumerate() {
             if decoded.is_err() || out.is_closed() {
                 break;
             }
-            at.store(position, Ordering::Relaxed);
+            position.store(index, Ordering::Relaxed);
             decoded = decode(&plan, unit, input, |batch| out.send(batch, plan.batch_rows));
         }
         drop((out, memory));

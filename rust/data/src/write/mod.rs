@@ -48,7 +48,7 @@ pub use sink::{RowSink, Written};
 use split::{Part, Sorted, Splitter, bytes_of};
 
 /// Most rows of a row group: readers work on row groups in parallel and hold one or two of each
-/// thread in memory, and small ones are few rounds and little footer more (docs/adr/0074-row-groups.md).
+/// thread in memory; small ones cost little more (docs/adr/0074-row-groups.md).
 const ROW_GROUP_ROWS: usize = 1 << 18;
 /// Fewest rows to pass to the encoder at once: below it passing them costs more than the encoding.
 const CHUNK_ROWS: usize = 8_192;
