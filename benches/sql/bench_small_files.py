@@ -1,5 +1,5 @@
-"""Queries by SQL over a table of many small files, compared with the same rows in one file, and
-with DuckDB over the same files."""
+"""Queries by SQL over a table of many small files, and a scan of its rows into Arrow, compared with
+the same rows in one file, and with DuckDB over the same files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ QUERIES = {
     "a tenth": "SELECT count(*) AS n, sum(price) AS total FROM t WHERE id % 10 = 3 AND day >= DATE '2024-01-15'",
     "a join": "SELECT a.k, count(*) AS n FROM t a JOIN t b ON a.id = b.id + 1 WHERE b.price > 900 GROUP BY a.k",
 }
+
+SCAN = "SELECT * FROM t"
 
 
 def _rows(rows: int, files: int) -> Iterator[Any]:
@@ -67,8 +69,10 @@ def _answer(rows: Any) -> int:
 
 
 def _deltaplane(case: Mapping[str, Any], path: str) -> Task:
-    from deltaplane import sql
+    from deltaplane import DeltaTable, sql
 
+    if case["sql"] == SCAN:
+        return Task(lambda: DeltaTable(path).scan().to_arrow(), len)
     return Task(lambda: sql(case["sql"], tables={"t": path}).to_arrow(), _answer)
 
 
@@ -90,7 +94,7 @@ def duckdb(case: Mapping[str, Any], scratch: Path) -> Task:
             connection.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{folder}/*.parquet')")
             return connection.sql(case["sql"]).to_arrow_table()
 
-    return Task(run, _answer)
+    return Task(run, len if case["sql"] == SCAN else _answer)
 
 
 CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, ONE_FILE: one_file, "DuckDB, the files": duckdb}
@@ -103,17 +107,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def cases(options: argparse.Namespace) -> list[Case]:
     scale = scale_of(options)
     rows, files = options.rows or ROWS[scale], FILES[scale]
-    return [
-        Case(
-            f"{name}, {files:,} files",
-            list(CONTESTANTS),
-            {"sql": sql, "rows": rows, "files": files},
-            calls=3,
-            size=files,
-            target="small files",
-        )
-        for name, sql in QUERIES.items()
-    ]
+
+    def case(name: str, sql: str, target: str) -> Case:
+        arguments = {"sql": sql, "rows": rows, "files": files}
+        return Case(f"{name}, {files:,} files", list(CONTESTANTS), arguments, calls=3, size=files, target=target)
+
+    queries = [case(name, sql, "small files") for name, sql in QUERIES.items()]
+    return [*queries, case("a scan", SCAN, "")]
 
 
 if __name__ == "__main__":
