@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import deltaplane
-from deltaplane import DeltaTable, QueryResult, write_deltalake
+from deltaplane import DeltaTable, QueryResult, WriterProperties, write_deltalake
 from deltaplane.exceptions import CorruptFileError, InvalidArgumentError, QueryCancelledError
 from deltaplane.queries.engines import close_idle, idle_databases
 
@@ -166,7 +166,9 @@ def test_errors_have_a_type_wherever_they_occur(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="DIVIDE_BY_ZERO"):
         deltaplane.sql("SELECT 1 / 0")
     path = str(tmp_path / "t")
-    write_deltalake(path, pa.table({"x": pa.array(range(ROWS))}))
+    # One row group is read by one thread, so that the last row comes long after the first batch.
+    one_group = WriterProperties(max_row_group_size=ROWS)
+    write_deltalake(path, pa.table({"x": pa.array(range(ROWS))}), writer_properties=one_group)
     query = f"SELECT 1 / (x - {ROWS - 1}) AS q FROM t"
     for _ in range(10):
         try:
