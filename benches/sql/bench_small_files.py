@@ -113,7 +113,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         return Case(f"{name}, {files:,} files", list(CONTESTANTS), arguments, calls=3, size=files, target=target)
 
     queries = [case(name, sql, "small files") for name, sql in QUERIES.items()]
-    return [*queries, case("a scan", SCAN, "")]
+    return [*queries, case("a scan", SCAN, "small files scanned")]
 
 
 if __name__ == "__main__":
