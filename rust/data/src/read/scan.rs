@@ -57,10 +57,11 @@ impl Limits {
 
 /// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
 ///
-/// Up to `parallelism` row groups are decoded at a time. As many files are opened ahead on a local
-/// disk, and up to 64 in an object store, whose fetched bytes are bounded by 128 MiB. Memory is
-/// proportional to the batches in flight. The stream must be polled inside a tokio runtime; the
-/// first error ends it.
+/// Up to `parallelism` row groups are decoded at a time. As many files, or groups of small files,
+/// are opened ahead on a local disk, and up to 64 files in an object store, whose fetched bytes are
+/// bounded by 128 MiB. Batches of one row group or of one group of small files are joined up to
+/// [`ReadSpec::batch_rows`]. Memory is proportional to the batches in flight. The stream must be
+/// polled inside a tokio runtime; the first error ends it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
@@ -252,6 +253,7 @@ fn read_together(files: Vec<Opened>) -> Fetching {
         units.extend(file.units.into_iter().map(|unit| (file.plan.clone(), unit)));
     }
     let inputs = async move {
+        // Local files are read in place by their decoders, whatever the ranges.
         let inputs = sources.iter().map(|source| source.fetch(Vec::new()));
         Ok(Fetched(futures::future::try_join_all(inputs).await?, None))
     };
@@ -325,7 +327,7 @@ fn start(fetching: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<R
     let batches = units
         .iter()
         .map(|(plan, unit)| (unit.rows / plan.batch_rows).saturating_add(1));
-    let (tx, rx) = mpsc::channel(batches.sum::<usize>().max(1));
+    let (tx, rx) = mpsc::channel(batches.sum());
     deltaplane_store::spawn_task(async move {
         let paths: Vec<_> = units.iter().map(|(plan, _)| plan.path.clone()).collect();
         let position = Arc::new(AtomicUsize::new(0));
