@@ -1,10 +1,63 @@
-//! Passes on the batches of decoders, those of small files joined: each batch costs the reader some
-//! microseconds a column.
+//! Joins small batches before they are passed on, those of small files and those of files with few
+//! matching rows: each batch costs the reader some microseconds a column, and Python half a
+//! millisecond where it converts them.
+
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use deltaplane_error::Result;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+/// A batch of fewer rows waits for others.
+const FEW_ROWS: usize = 1024;
+/// Most batches that are joined, and how long the first one waits: a reader may want few rows.
+const MOST_BATCHES: usize = 64;
+const MOST_WAITING: Duration = Duration::from_millis(10);
+
+/// The batches in their order, small ones joined.
+pub(super) fn with_joined(batches: BoxStream<'static, Result<RecordBatch>>) -> BoxStream<'static, Result<RecordBatch>> {
+    stream::unfold((batches.fuse(), None), |(mut batches, next)| async move {
+        let first = match next {
+            Some(next) => next,
+            None => batches.next().await?,
+        };
+        let mut waiting = match first {
+            Ok(few) if few.num_rows() < FEW_ROWS => vec![few],
+            other => return Some((vec![other], (batches, None))),
+        };
+        let end = Instant::now() + MOST_WAITING;
+        let mut rows = waiting.iter().map(RecordBatch::num_rows).sum::<usize>();
+        while rows < FEW_ROWS && waiting.len() < MOST_BATCHES {
+            match timeout_at(end, batches.next()).await {
+                Ok(Some(Ok(few))) if few.num_rows() < FEW_ROWS => {
+                    rows += few.num_rows();
+                    waiting.push(few);
+                }
+                Ok(Some(other)) => return Some((passed_on(waiting), (batches, Some(other)))),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Some((passed_on(waiting), (batches, None)))
+    })
+    .flat_map(stream::iter)
+    .boxed()
+}
+
+fn passed_on(batches: Vec<RecordBatch>) -> Vec<Result<RecordBatch>> {
+    joined(batches).into_iter().map(Ok).collect()
+}
+
+/// One batch; or all of them where text of more than 2 GiB can't be one array.
+fn joined(batches: Vec<RecordBatch>) -> Vec<RecordBatch> {
+    match batches.as_slice() {
+        [first, _, ..] => concat_batches(&first.schema(), &batches).map_or(batches, |joined| vec![joined]),
+        _ => batches,
+    }
+}
 
 /// The batches that wait for others, and the place where they go when this is dropped, at the
 /// latest: also where the decoder of a damaged file panics.
@@ -46,14 +99,7 @@ impl JoinedBatches {
     /// Passes on what waits.
     fn end(&mut self) {
         self.rows = 0;
-        let mut batches = std::mem::take(&mut self.waiting);
-        if let [first, _, ..] = batches.as_slice() {
-            // Text of more than 2 GiB can't be one array.
-            if let Ok(joined) = concat_batches(&first.schema(), &batches) {
-                batches = vec![joined];
-            }
-        }
-        for batch in batches {
+        for batch in joined(std::mem::take(&mut self.waiting)) {
             self.is_closed = self.is_closed || self.out.blocking_send(Ok(batch)).is_err();
         }
     }
@@ -73,10 +119,12 @@ mod tests {
 
     use arrow::array::{AsArray, Int64Array};
     use arrow::datatypes::Int64Type;
+    use deltaplane_error::Error;
+    use futures::{StreamExt, stream};
     use proptest::prelude::*;
     use tokio::sync::mpsc;
 
-    use super::JoinedBatches;
+    use super::{FEW_ROWS, JoinedBatches, MOST_BATCHES, Result, with_joined};
     use crate::testing::batch;
 
     proptest! {
@@ -116,5 +164,49 @@ mod tests {
         assert!(batches.send(row(), 2));
         assert!(!batches.send(row(), 2));
         assert!(batches.is_closed());
+    }
+    /// What comes out of these lengths of batches; `None` is an error.
+    fn lengths(of: &[Option<usize>]) -> (Vec<Option<usize>>, Vec<i64>) {
+        let mut next = 0_i64;
+        let batches = of.iter().map(|length| match length {
+            None => Err(Error::internal("a test's error")),
+            Some(length) => {
+                let values = Int64Array::from_iter_values(next..next + *length as i64);
+                next += *length as i64;
+                Ok(batch(vec![("v", Arc::new(values))]))
+            }
+        });
+        let batches = stream::iter(batches.collect::<Vec<Result<_>>>()).boxed();
+        let made = deltaplane_store::block_on(with_joined(batches).collect::<Vec<_>>());
+        let mut rows = Vec::new();
+        let lengths = made.into_iter().map(|batch| {
+            let batch = batch.ok()?;
+            rows.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+            Some(batch.num_rows())
+        });
+        (lengths.collect(), rows)
+    }
+
+    #[test]
+    fn small_batches_are_joined_up_to_a_large_one_or_an_error() {
+        let large = FEW_ROWS + 5;
+        let given = [Some(1), Some(2), Some(large), Some(3), None, Some(large), Some(4)];
+        let (made, rows) = lengths(&given);
+        assert_eq!(made, [Some(3), Some(large), Some(3), None, Some(large), Some(4)]);
+        assert!(rows.into_iter().eq(0..2 * large as i64 + 10));
+        let (made, rows) = lengths(&vec![Some(1); 2 * MOST_BATCHES + 1]);
+        assert_eq!(made, [Some(MOST_BATCHES), Some(MOST_BATCHES), Some(1)]);
+        assert_eq!(rows.len(), 2 * MOST_BATCHES + 1);
+        let (made, _) = lengths(&vec![Some(600); 5]);
+        assert_eq!(made, [Some(1200), Some(1200), Some(600)]);
+        assert!(lengths(&[]).0.is_empty());
+    }
+
+    #[test]
+    fn a_batch_does_not_wait_long_for_others() {
+        let few = batch(vec![("v", Arc::new(Int64Array::from(vec![7])))]);
+        let never = stream::iter([Ok(few)]).chain(stream::pending());
+        let first = deltaplane_store::block_on(with_joined(never.boxed()).next());
+        assert_eq!(first.unwrap().unwrap().num_rows(), 1);
     }
 }

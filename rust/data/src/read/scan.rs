@@ -13,7 +13,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{SharedPlan, Unit, decode, ranges};
-use super::joined::JoinedBatches;
+use super::joined::{JoinedBatches, with_joined};
 use super::opening::{Opened, Opener, grouped, until_error};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::RowGroups;
@@ -77,7 +77,7 @@ pub fn scan(
         deltaplane_store::spawn_task(drive(store, files, prepared, parallelism.max(1), out));
         Ok(in_order(receivers))
     };
-    stop_at_error(stream::once(start).try_flatten().boxed())
+    stop_at_error(with_joined(stream::once(start).try_flatten().boxed()))
 }
 
 /// Counts the row groups of files that may have a row for which the spec's predicate is true.
