@@ -194,10 +194,10 @@ mod tests {
         let (made, rows) = lengths(&given);
         assert_eq!(made, [Some(3), Some(large), Some(3), None, Some(large), Some(4)]);
         assert!(rows.into_iter().eq(0..2 * large as i64 + 10));
-        let (made, rows) = lengths(&vec![Some(1); 2 * MOST_BATCHES + 1]);
+        let (made, rows) = lengths(&[Some(1); 2 * MOST_BATCHES + 1]);
         assert_eq!(made, [Some(MOST_BATCHES), Some(MOST_BATCHES), Some(1)]);
         assert_eq!(rows.len(), 2 * MOST_BATCHES + 1);
-        let (made, _) = lengths(&vec![Some(600); 5]);
+        let (made, _) = lengths(&[Some(600); 5]);
         assert_eq!(made, [Some(1200), Some(1200), Some(600)]);
         assert!(lengths(&[]).0.is_empty());
     }
