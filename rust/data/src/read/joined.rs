@@ -17,24 +17,34 @@ const FEW_ROWS: usize = 1024;
 /// Most batches that are joined, and how long the first one waits: a reader may want few rows.
 const MOST_BATCHES: usize = 64;
 const MOST_WAITING: Duration = Duration::from_millis(10);
+/// A batch of more bytes waits for no other, nor do as many together: rows can be large.
+const FEW_BYTES: usize = 4 << 20;
 
-/// The batches in their order, small ones joined.
-pub(super) fn with_joined(batches: BoxStream<'static, Result<RecordBatch>>) -> BoxStream<'static, Result<RecordBatch>> {
-    stream::unfold((batches.fuse(), None), |(mut batches, next)| async move {
+/// The batches in their order, small ones joined to at most `most_rows`.
+pub(super) fn with_joined(
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    most_rows: usize,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    // Two small batches together have fewer than twice these rows.
+    let few_rows = FEW_ROWS.min(most_rows / 2);
+    let is_small = move |batch: &RecordBatch| batch.num_rows() < few_rows && batch.get_array_memory_size() < FEW_BYTES;
+    stream::unfold((batches.fuse(), None), move |(mut batches, next)| async move {
         let first = match next {
             Some(next) => next,
             None => batches.next().await?,
         };
         let mut waiting = match first {
-            Ok(few) if few.num_rows() < FEW_ROWS => vec![few],
+            Ok(few) if is_small(&few) => vec![few],
             other => return Some((vec![other], (batches, None))),
         };
         let end = Instant::now() + MOST_WAITING;
         let mut rows = waiting.iter().map(RecordBatch::num_rows).sum::<usize>();
-        while rows < FEW_ROWS && waiting.len() < MOST_BATCHES {
+        let mut bytes = waiting.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        while rows < few_rows && bytes < FEW_BYTES && waiting.len() < MOST_BATCHES {
             match timeout_at(end, batches.next()).await {
-                Ok(Some(Ok(few))) if few.num_rows() < FEW_ROWS => {
+                Ok(Some(Ok(few))) if is_small(&few) => {
                     rows += few.num_rows();
+                    bytes += few.get_array_memory_size();
                     waiting.push(few);
                 }
                 Ok(Some(other)) => return Some((passed_on(waiting), (batches, Some(other)))),
@@ -117,15 +127,17 @@ mod tests {
 
     use std::sync::Arc;
 
-    use arrow::array::{AsArray, Int64Array};
+    use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
     use deltaplane_error::Error;
     use futures::{StreamExt, stream};
     use proptest::prelude::*;
     use tokio::sync::mpsc;
 
-    use super::{FEW_ROWS, JoinedBatches, MOST_BATCHES, Result, with_joined};
+    use super::{FEW_BYTES, FEW_ROWS, JoinedBatches, MOST_BATCHES, Result, with_joined};
     use crate::testing::batch;
+
+    const ANY_ROWS: usize = usize::MAX;
 
     proptest! {
         #[test]
@@ -165,8 +177,9 @@ mod tests {
         assert!(!batches.send(row(), 2));
         assert!(batches.is_closed());
     }
+
     /// What comes out of these lengths of batches; `None` is an error.
-    fn lengths(of: &[Option<usize>]) -> (Vec<Option<usize>>, Vec<i64>) {
+    fn lengths(of: &[Option<usize>], most_rows: usize) -> (Vec<Option<usize>>, Vec<i64>) {
         let mut next = 0_i64;
         let batches = of.iter().map(|length| match length {
             None => Err(Error::internal("a test's error")),
@@ -177,7 +190,7 @@ mod tests {
             }
         });
         let batches = stream::iter(batches.collect::<Vec<Result<_>>>()).boxed();
-        let made = deltaplane_store::block_on(with_joined(batches).collect::<Vec<_>>());
+        let made = deltaplane_store::block_on(with_joined(batches, most_rows).collect::<Vec<_>>());
         let mut rows = Vec::new();
         let lengths = made.into_iter().map(|batch| {
             let batch = batch.ok()?;
@@ -191,22 +204,49 @@ mod tests {
     fn small_batches_are_joined_up_to_a_large_one_or_an_error() {
         let large = FEW_ROWS + 5;
         let given = [Some(1), Some(2), Some(large), Some(3), None, Some(large), Some(4)];
-        let (made, rows) = lengths(&given);
+        let (made, rows) = lengths(&given, ANY_ROWS);
         assert_eq!(made, [Some(3), Some(large), Some(3), None, Some(large), Some(4)]);
         assert!(rows.into_iter().eq(0..2 * large as i64 + 10));
-        let (made, rows) = lengths(&[Some(1); 2 * MOST_BATCHES + 1]);
+        let (made, rows) = lengths(&[Some(1); 2 * MOST_BATCHES + 1], ANY_ROWS);
         assert_eq!(made, [Some(MOST_BATCHES), Some(MOST_BATCHES), Some(1)]);
         assert_eq!(rows.len(), 2 * MOST_BATCHES + 1);
-        let (made, _) = lengths(&[Some(600); 5]);
+        let (made, _) = lengths(&[Some(600); 5], ANY_ROWS);
         assert_eq!(made, [Some(1200), Some(1200), Some(600)]);
-        assert!(lengths(&[]).0.is_empty());
+        assert!(lengths(&[], ANY_ROWS).0.is_empty());
+    }
+
+    #[test]
+    fn joined_batches_have_no_more_rows_than_the_reader_asked_for() {
+        for most_rows in [1, 2, 3, 10, 64, 100] {
+            let (made, rows) = lengths(&[Some(1); 200], most_rows);
+            assert!(
+                made.iter()
+                    .all(|length| (*length).is_some_and(|length| length <= most_rows)),
+                "{made:?}"
+            );
+            assert_eq!(rows.len(), 200);
+        }
+    }
+
+    #[test]
+    fn batches_of_large_rows_are_not_joined_beyond_a_few_megabytes() {
+        let large = || {
+            Ok(batch(vec![(
+                "t",
+                Arc::new(StringArray::from(vec!["x".repeat(FEW_BYTES / 2)])),
+            )]))
+        };
+        let batches = stream::iter(vec![large(), large(), large(), large()]).boxed();
+        let made = deltaplane_store::block_on(with_joined(batches, ANY_ROWS).collect::<Vec<_>>());
+        let lengths: Vec<usize> = made.into_iter().map(|batch| batch.unwrap().num_rows()).collect();
+        assert_eq!(lengths, [2, 2]);
     }
 
     #[test]
     fn a_batch_does_not_wait_long_for_others() {
         let few = batch(vec![("v", Arc::new(Int64Array::from(vec![7])))]);
         let never = stream::iter([Ok(few)]).chain(stream::pending());
-        let first = deltaplane_store::block_on(with_joined(never.boxed()).next());
+        let first = deltaplane_store::block_on(with_joined(never.boxed(), ANY_ROWS).next());
         assert_eq!(first.unwrap().unwrap().num_rows(), 1);
     }
 }

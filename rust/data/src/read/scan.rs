@@ -60,7 +60,7 @@ impl Limits {
 /// Up to `parallelism` row groups are decoded at a time. As many files, or groups of small files,
 /// are opened ahead on a local disk, and up to 64 files in an object store, whose fetched bytes are
 /// bounded by 128 MiB. Batches of one row group or of one group of small files are joined up to
-/// [`ReadSpec::batch_rows`]. Memory is proportional to the batches in flight. The stream must be
+/// [`ReadSpec::batch_rows`]; a batch of fewer than 1,024 rows waits at most 10 ms for others. Memory is proportional to the batches in flight. The stream must be
 /// polled inside a tokio runtime; the first error ends it.
 ///
 /// # Errors
@@ -71,13 +71,14 @@ pub fn scan(
     spec: Arc<ReadSpec>,
     parallelism: usize,
 ) -> BoxStream<'static, Result<RecordBatch>> {
+    let most_rows = spec.batch_rows;
     let start = async move {
         let prepared = Arc::new(Prepared::new(&spec)?);
         let (out, receivers) = mpsc::unbounded_channel();
         deltaplane_store::spawn_task(drive(store, files, prepared, parallelism.max(1), out));
         Ok(in_order(receivers))
     };
-    stop_at_error(with_joined(stream::once(start).try_flatten().boxed()))
+    stop_at_error(with_joined(stream::once(start).try_flatten().boxed(), most_rows))
 }
 
 /// Counts the row groups of files that may have a row for which the spec's predicate is true.
