@@ -2,7 +2,8 @@
 
 Time is from the moment when all writers are ready to the last commit, CPU is the total of all
 writers, memory that of the largest. A commit that a writer gave up counts as failed. The bars race
-by links alone, see commits.py.
+by links alone, or also read winners' commits, or also write as many checkpoints as deltaplane, see
+commits.py.
 """
 
 from __future__ import annotations

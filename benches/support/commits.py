@@ -17,9 +17,21 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 from support.adds import FIRST_DAY, PARTITION_COLUMN, Adds, rows
 
 Commit = Callable[[], object]
+# Many writers of deltaplane make a checkpoint after about 20 versions.
+CHECKPOINT_EVERY = 20
+# Of a checkpoint that isn't deltaplane's.
+ADD_FIELDS = (
+    ("path", pa.string()),
+    ("partitionValues", pa.map_(pa.string(), pa.string())),
+    ("size", pa.int64()),
+    ("modificationTime", pa.int64()),
+    ("dataChange", pa.bool_()),
+    ("stats", pa.string()),
+)
 # Files that are described before the measure begins: more than it commits.
 MOST_PREPARED = 256
 
@@ -36,8 +48,6 @@ def _adds() -> Iterator[dict[str, Any]]:
 
 def _added(add: dict[str, Any]) -> Any:
     """The file of an add as the core has files that tasks wrote."""
-    import pyarrow as pa
-
     from deltaplane import _native
 
     return _native.AddedFiles.of_rows(pa.table({"add": [json.dumps(add)]}))
@@ -112,7 +122,7 @@ def bare_append(table: str) -> Commit:
     return append
 
 
-def bare_commit(table: str, reads_winners: bool = False) -> Commit:
+def bare_commit(table: str, reads_winners: bool = False, checkpoint_every: int | None = None) -> Commit:
     log = Path(table) / "_delta_log"
     newest = max(int(path.name[:20]) for path in log.glob("*.json"))
     versions, adds = count(newest + 1), _adds()
@@ -135,8 +145,36 @@ def bare_commit(table: str, reads_winners: bool = False) -> Commit:
             break
         temporary.unlink()
         sync_folder(log)
+        if checkpoint_every and version % checkpoint_every == 0:
+            _write_checkpoint(log, newest + 1, version)
 
     return commit
+
+
+def _write_checkpoint(log: Path, first: int, version: int) -> None:
+    """Writes the adds of the newest checkpoint and of the commits after it to a checkpoint, and
+    names it in the hint. The race began with the version `first`."""
+    import pyarrow.parquet as pq
+
+    older = [int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")]
+    base = max((other for other in older if first <= other < version), default=first - 1)
+    texts = ((log / f"{n:020d}.json").read_text() for n in range(base + 1, version + 1))
+    made = [json.loads(line)["add"] for text in texts for line in text.splitlines() if '"add"' in line]
+    for add in made:
+        add["partitionValues"] = list(add["partitionValues"].items())
+    rows_of_commits = pa.table({"add": pa.array(made, pa.struct(ADD_FIELDS))})
+    tables = [rows_of_commits] if base < first else [pq.read_table(log / _checkpoint(base)), rows_of_commits]
+    temporary = log / f".{uuid.uuid4()}.tmp"
+    with temporary.open("wb") as file:
+        pq.write_table(pa.concat_tables(tables), file, compression="zstd")
+        sync(file)
+    temporary.replace(log / _checkpoint(version))
+    temporary.write_text(json.dumps({"version": version, "size": version}))
+    temporary.replace(log / "_last_checkpoint")
+
+
+def _checkpoint(version: int) -> str:
+    return f"{version:020d}.checkpoint.parquet"
 
 
 def _conflicts(text: str) -> bool:
@@ -148,6 +186,12 @@ def careful_race(table: str) -> Commit:
     """As `bare_commit`, which takes the next free name whatever was committed under the others, but
     reads each winner's commit first, as the protocol demands of a writer that lost."""
     return bare_commit(table, reads_winners=True)
+
+
+def checkpointing_race(table: str) -> Commit:
+    """As `careful_race`, with as many checkpoints as deltaplane's writers make: the same writing and
+    reading of files, by the least program."""
+    return bare_commit(table, reads_winners=True, checkpoint_every=CHECKPOINT_EVERY)
 
 
 def sync(file: IO[Any]) -> None:
@@ -173,7 +217,11 @@ COMMITS: Mapping[str, Callable[[str], Commit]] = {
     "deltalake": deltalake_commit,
     "disk alone": bare_commit,
 }
-RACES: Mapping[str, Callable[[str], Commit]] = {**COMMITS, "disk, winners read": careful_race}
+RACES: Mapping[str, Callable[[str], Commit]] = {
+    **COMMITS,
+    "disk, winners read": careful_race,
+    "disk, winners and checkpoints": checkpointing_race,
+}
 
 
 def newest_version(table: Path) -> int:

@@ -31,7 +31,7 @@ enum Values {
     /// A bit for each number from the first one on.
     Dense(i64, BooleanBuffer),
     Sparse(HashSet<i64, Seed>),
-    Texts(HashSet<Box<[u8]>>),
+    Texts(HashSet<Box<[u8]>, Seed>),
 }
 
 impl Members {

@@ -6,6 +6,7 @@
 mod bloom;
 mod chunks;
 mod decode;
+mod decoders;
 mod footer_stats;
 mod hidden;
 mod joined;

@@ -84,13 +84,13 @@ impl Opener {
         self.planned(SourceFile { source, footer }, file, &live).await
     }
 
-    /// Opens files that are read together, each by itself if one of them can't be read at all: an
-    /// error must name its file.
+    /// Opens files that are read together. Those of an object store, and local ones of which one
+    /// can't be read at all, are opened each by itself: an error must name its file.
     pub(super) async fn open_together(&self, files: Vec<Result<FileRead>>) -> Vec<Result<Opened>> {
         let (files, error) = until_error(files);
         let opened = match files.as_slice() {
-            [_, _, ..] => source::open_local(&self.store, &files, self.prepared.pruner.is_some()).await,
-            _ => None,
+            [_, ..] => source::open_local(&self.store, &files, self.prepared.pruner.is_some()).await,
+            [] => None,
         };
         let mut all = match opened {
             None => join_all(files.iter().map(|file| self.open(file))).await,

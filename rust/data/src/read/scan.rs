@@ -2,7 +2,6 @@
 //! order. Parallelism bounds the work in flight, which ends when the stream is dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
@@ -13,11 +12,12 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{SharedPlan, Unit, decode, ranges};
+use super::decoders::Decoders;
 use super::joined::{JoinedBatches, with_joined};
 use super::opening::{Opened, Opener, grouped, until_error};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::RowGroups;
-use super::source::{Input, blocking};
+use super::source::{Input, unpanicking};
 use super::vectors::LiveRows;
 use super::{FileRead, ReadSpec, SourceFile};
 use crate::processors::processors;
@@ -25,8 +25,11 @@ use crate::processors::processors;
 /// A unit's batches, and the permit that it holds until all of them are taken.
 type Batches = (mpsc::Receiver<Result<RecordBatch>>, Option<OwnedSemaphorePermit>);
 
-/// A whole unit counts as this many shares.
+/// A whole unit counts as this many shares at most.
 const SHARES: u32 = 4;
+/// Decoded bytes of a share, about: of small units more are in flight, since each ends soon, and a
+/// decoder that has to wait for the next one sleeps.
+const SHARE_BYTES: usize = 4 << 20;
 
 /// Files of an object store that are opened ahead, and units that are fetched ahead: requests wait
 /// for the store and not for a processor.
@@ -37,19 +40,19 @@ const FETCHED_STEP_BYTES: u64 = 64 << 10;
 
 /// The limits for units in flight.
 struct Limits {
-    /// Permits to decode: one per processor. More units are in flight, since the batches of one are
-    /// taken while others are decoded; with more decoders than processors all would finish later,
+    /// A thread for each processor. More units are in flight, since the batches of one are taken
+    /// while others are decoded; with more decoders than processors all would finish later,
     /// including the one that the reader waits for.
-    workers: Arc<Semaphore>,
+    decoders: Arc<Decoders>,
     /// Room for units, in shares of one: a unit decoded before its turn is held in memory. A short
-    /// unit takes fewer shares, otherwise a long one before it would keep the workers waiting.
+    /// unit takes fewer shares, otherwise a long one before it would keep the decoders waiting.
     room: Arc<Semaphore>,
 }
 
 impl Limits {
     fn new(parallelism: usize) -> Limits {
         Limits {
-            workers: Arc::new(Semaphore::new(parallelism)),
+            decoders: Decoders::new(parallelism),
             room: Arc::new(Semaphore::new(parallelism.saturating_add(1) * SHARES as usize)),
         }
     }
@@ -60,8 +63,9 @@ impl Limits {
 /// Up to `parallelism` row groups are decoded at a time. As many files, or groups of small files,
 /// are opened ahead on a local disk, and up to 64 files in an object store, whose fetched bytes are
 /// bounded by 128 MiB. Batches of one row group or of one group of small files are joined up to
-/// [`ReadSpec::batch_rows`]; a batch of fewer than 1,024 rows waits at most 10 ms for others. Memory is proportional to the batches in flight. The stream must be
-/// polled inside a tokio runtime; the first error ends it.
+/// [`ReadSpec::batch_rows`]; a batch of fewer than 1,024 rows waits at most 10 ms for others. Memory
+/// is proportional to the batches in flight. The stream must be polled inside a tokio runtime; the
+/// first error ends it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
@@ -259,10 +263,19 @@ fn read_together(files: Vec<Opened>) -> Fetching {
         Ok(Fetched(futures::future::try_join_all(inputs).await?, None))
     };
     Fetching {
+        shares: shares_of(units.iter().map(|(plan, unit)| (plan, unit))),
         units,
-        shares: SHARES,
         inputs: inputs.boxed(),
     }
+}
+
+/// The part of the room that units take by their decoded bytes.
+fn shares_of<'a>(units: impl IntoIterator<Item = (&'a SharedPlan, &'a Unit)>) -> u32 {
+    let bytes = units
+        .into_iter()
+        .map(|(plan, unit)| unit.rows.saturating_mul(plan.row_bytes));
+    let bytes = bytes.fold(0, usize::saturating_add);
+    u32::try_from(bytes.div_ceil(SHARE_BYTES)).map_or(SHARES, |shares| shares.clamp(1, SHARES))
 }
 
 /// Starts to fetch the units of files; false when the receiver is gone.
@@ -271,6 +284,7 @@ async fn fetch_each(files: Vec<Opened>, memory: &Arc<Semaphore>, fetching: &mpsc
         let longest = file.units.iter().map(|unit| unit.rows).max().unwrap_or(1).max(1);
         for unit in file.units {
             let shares = (unit.rows * SHARES as usize).div_ceil(longest);
+            let shares = shares_of([(&file.plan, &unit)]).min(u32::try_from(shares).unwrap_or(SHARES));
             let wanted = ranges(&file.plan, &unit);
             let source = file.source.clone();
             let inputs = match file.source.is_remote() {
@@ -293,7 +307,7 @@ async fn fetch_each(files: Vec<Opened>, memory: &Arc<Semaphore>, fetching: &mpsc
             };
             let unit = Fetching {
                 units: vec![(file.plan.clone(), unit)],
-                shares: u32::try_from(shares).unwrap_or(SHARES),
+                shares,
                 inputs,
             };
             if fetching.send(Ok(unit)).await.is_err() {
@@ -313,59 +327,52 @@ async fn fail(e: Error, out: &mpsc::UnboundedSender<Batches>) {
 
 /// Starts units as soon as there is room for them; false when the receiver is gone.
 async fn start_units(units: Fetching, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
-    // First room, then a worker: the work in flight stays bounded.
+    // First room, then a decoder: the work in flight stays bounded.
     let room = limits.room.clone().acquire_many_owned(units.shares);
     let taken = tokio::select! {
         taken = room => taken.ok(),
         () = out.closed() => return false,
     };
-    out.send((start(units, limits.workers.clone()), taken)).is_ok()
+    out.send((start(units, limits.decoders.clone()), taken)).is_ok()
 }
 
-fn start(fetching: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
-    let Fetching { units, inputs, .. } = fetching;
-    // Room for all batches: a worker that waits for the reader would be one fewer at work.
+fn start(fetching: Fetching, decoders: Arc<Decoders>) -> mpsc::Receiver<Result<RecordBatch>> {
+    let Fetching { units, mut inputs, .. } = fetching;
+    // Room for all batches and an error: a decoder that waits for the reader would be one fewer at
+    // work.
     let batches = units
         .iter()
         .map(|(plan, unit)| (unit.rows / plan.batch_rows).saturating_add(1));
-    let (tx, rx) = mpsc::channel(batches.sum());
-    deltaplane_store::spawn_task(async move {
-        let paths: Vec<_> = units.iter().map(|(plan, _)| plan.path.clone()).collect();
-        let position = Arc::new(AtomicUsize::new(0));
-        let result = run(inputs, units, &workers, position.clone(), tx.clone()).await;
-        if let Err(e) = result {
-            // Where decoding panicked, only the position is known.
-            let path = paths.get(position.load(Ordering::Relaxed)).cloned().unwrap_or_default();
-            let _ = tx.send(Err(e.with_path(path))).await;
+    let (tx, rx) = mpsc::channel(batches.sum::<usize>().saturating_add(1));
+    // Local files are there already.
+    match (&mut inputs).now_or_never() {
+        Some(inputs) => decoders.submit(move || run(inputs, units, tx)),
+        None => {
+            deltaplane_store::spawn_task(async move {
+                let inputs = inputs.await;
+                decoders.submit(move || run(inputs, units, tx));
+            });
         }
-    });
+    }
     rx
 }
 
-/// Decodes the units one after the other; `position` is set to that of the one that is decoded.
-async fn run(
-    inputs: BoxFuture<'static, Result<Fetched>>,
-    units: Vec<(SharedPlan, Unit)>,
-    workers: &Semaphore,
-    position: Arc<AtomicUsize>,
-    tx: mpsc::Sender<Result<RecordBatch>>,
-) -> Result<()> {
-    let Fetched(inputs, memory) = inputs.await?;
-    let _at_work = workers
-        .acquire()
-        .await
-        .map_err(|e| Error::internal(format!("decoding a data file: {e}")))?;
-    blocking(move || {
-        let (mut out, mut decoded) = (JoinedBatches::new(tx), Ok(()));
-        for (index, ((plan, unit), input)) in units.into_iter().zip(inputs).enumerate() {
-            if decoded.is_err() || out.is_closed() {
+/// Decodes the units one after the other, up to the first error.
+fn run(inputs: Result<Fetched>, units: Vec<(SharedPlan, Unit)>, tx: mpsc::Sender<Result<RecordBatch>>) {
+    let mut path = units.first().map(|(plan, _)| plan.path.clone()).unwrap_or_default();
+    let decoded = inputs.and_then(|Fetched(inputs, memory)| {
+        let mut out = JoinedBatches::new(tx.clone());
+        for ((plan, unit), input) in units.into_iter().zip(inputs) {
+            if out.is_closed() {
                 break;
             }
-            position.store(index, Ordering::Relaxed);
-            decoded = decode(&plan, unit, input, |batch| out.send(batch, plan.batch_rows));
+            path.clone_from(&plan.path);
+            unpanicking(|| decode(&plan, unit, input, |batch| out.send(batch, plan.batch_rows)))?;
         }
         drop((out, memory));
-        decoded
-    })
-    .await?
+        Ok(())
+    });
+    if let Err(e) = decoded {
+        let _ = tx.blocking_send(Err(e.with_path(path)));
+    }
 }

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -141,11 +142,22 @@ pub(super) fn corrupt(e: &ParquetError) -> Error {
 pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(f).await.map_err(|e| {
         if e.is_panic() {
-            Error::corrupt_file("decoding a data file failed in an unexpected way: it is most likely damaged; restore it, or remove it from the table")
+            panicked()
         } else {
             Error::internal(format!("reading a data file was interrupted: {e}"))
         }
     })
+}
+
+/// Decodes on this thread. A panic of the decoder means a damaged file.
+pub(super) fn unpanicking<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err(panicked()))
+}
+
+fn panicked() -> Error {
+    Error::corrupt_file(
+        "decoding a data file failed in an unexpected way: it is most likely damaged; restore it, or remove it from the table",
+    )
 }
 
 impl Source {
