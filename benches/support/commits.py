@@ -189,8 +189,8 @@ def careful_race(table: str) -> Commit:
 
 
 def checkpointing_race(table: str) -> Commit:
-    """As `careful_race`, with as many checkpoints as deltaplane's writers make: the same writing and
-    reading of files, by the least program."""
+    """As `careful_race`, with as many checkpoints as deltaplane's writers make: the least program
+    that reads and writes the same files."""
     return bare_commit(table, reads_winners=True, checkpoint_every=CHECKPOINT_EVERY)
 
 

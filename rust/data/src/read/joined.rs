@@ -179,9 +179,9 @@ mod tests {
     }
 
     /// What comes out of these lengths of batches; `None` is an error.
-    fn lengths(of: &[Option<usize>], most_rows: usize) -> (Vec<Option<usize>>, Vec<i64>) {
+    fn lengths(sizes: &[Option<usize>], most_rows: usize) -> (Vec<Option<usize>>, Vec<i64>) {
         let mut next = 0_i64;
-        let batches = of.iter().map(|length| match length {
+        let batches = sizes.iter().map(|length| match length {
             None => Err(Error::internal("a test's error")),
             Some(length) => {
                 let values = Int64Array::from_iter_values(next..next + *length as i64);
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn small_batches_are_joined_up_to_a_large_one_or_an_error() {
         let large = FEW_ROWS + 5;
-        let given = [Some(1), Some(2), Some(large), Some(3), None, Some(large), Some(4)];
-        let (made, rows) = lengths(&given, ANY_ROWS);
+        let sizes = [Some(1), Some(2), Some(large), Some(3), None, Some(large), Some(4)];
+        let (made, rows) = lengths(&sizes, ANY_ROWS);
         assert_eq!(made, [Some(3), Some(large), Some(3), None, Some(large), Some(4)]);
         assert!(rows.into_iter().eq(0..2 * large as i64 + 10));
         let (made, rows) = lengths(&[Some(1); 2 * MOST_BATCHES + 1], ANY_ROWS);

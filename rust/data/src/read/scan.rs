@@ -63,9 +63,9 @@ impl Limits {
 /// Up to `parallelism` row groups are decoded at a time. As many files, or groups of small files,
 /// are opened ahead on a local disk, and up to 64 files in an object store, whose fetched bytes are
 /// bounded by 128 MiB. Batches of one row group or of one group of small files are joined up to
-/// [`ReadSpec::batch_rows`]; a batch of fewer than 1,024 rows waits at most 10 ms for others. Memory
-/// is proportional to the batches in flight. The stream must be polled inside a tokio runtime; the
-/// first error ends it.
+/// [`ReadSpec::batch_rows`]; a batch of fewer than 1,024 rows waits at most 10 ms for others.
+/// Memory is proportional to the batches in flight. The stream must be polled inside a tokio
+/// runtime; the first error ends it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
