@@ -56,7 +56,7 @@ class NewRows:
 
         native = self._job.native
         columns = self._patched_columns(numbers) if patches else []
-        recorded = [n for n in numbers if native.records_changes or self._changing[n].clause.action == "update"]
+        recorded = self._recorded(numbers)
         patched = native.patch_columns(columns, PATCHED_BYTES) if columns else 0
         if patched:
             files = pa.record_batch([pa.array(self._rows.numbers(native.patched_paths), pa.int32())], ["f"])
@@ -68,6 +68,14 @@ class NewRows:
         if patched:
             with self._job.phase("change"):
                 self._job.patch(lambda: self._patches(numbers, columns, few))
+
+    def old_columns(self) -> list[str]:
+        """The columns whose old values new rows and recorded changes need, whichever clauses
+        apply."""
+        numbers = self._recorded(range(len(self._changing)))
+        if not numbers:
+            return []
+        return self._table if self._job.native.records_changes else self._old_columns(numbers, self._table)
 
     def insert(self, number: int, recorded: bool) -> int:
         """Writes the rows that one clause inserts; returns their number. `recorded` tells whether
@@ -83,6 +91,11 @@ class NewRows:
             rows = rules(_back(batch.columns, named))
             inserted += self._job.insert(rows, "insert" if recorded else None)
         return inserted
+
+    def _recorded(self, numbers: Sequence[int]) -> list[int]:
+        """The clauses among these that write rows: new ones, or those of a change data feed."""
+        records = self._job.native.records_changes
+        return [n for n in numbers if records or self._changing[n].clause.action == "update"]
 
     def _patched_columns(self, numbers: Sequence[int]) -> list[str]:
         """The columns with new values if files keep their other columns; empty if files can't be

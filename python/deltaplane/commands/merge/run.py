@@ -2,7 +2,7 @@
 inserts rows in one commit.
 
 Reads the source once. Joins only the columns of the conditions, then reads the changed rows again
-by position.
+by position; or, where few rows can match, the table's rows once with all columns.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ from deltaplane.commands.phases import phase
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr.row_filter import understands
 from deltaplane.io.arrow import in_table_types
+from deltaplane.io.index_properties import has_indexes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Merge", "merge"]
+
+# Rows of a source that are few: the table's rows with their keys can be held in memory.
+_HELD_SOURCES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ class _Run:
         self._snapshot = target.snapshot
         self._sql = MergeSql(plan, plan.bound(job.native.spec.schema))
         self._rows = TargetRows(target.snapshot, engine)
+        self._new = NewRows(job, engine, self._sql, self._rows, plan.target_columns)
         self._read: list[_native.Predicate | None] = []
         # Number of rows that each clause changes.
         self._rows_of: dict[int, int] = {}
@@ -123,16 +128,15 @@ class _Run:
         self._check_one_match(settings.as_delta_rs)
         rows = self._changed_rows()
         changed = rows["numTargetRowsUpdated"] + rows["numTargetRowsDeleted"] > 0
-        new = NewRows(job, engine, self._sql, self._rows, self._plan.target_columns)
         if changed:
             job.pick_rows(lambda: self._rows.places(self._sql.places))
-            new.change(list(self._rows_of), patches=settings.free, few=sum(self._rows_of.values()) <= sources)
+            self._new.change(list(self._rows_of), patches=settings.free, few=sum(self._rows_of.values()) <= sources)
         inserted = 0
         # Where no row changes, new files already imply the inserted rows.
         recorded = changed or (settings.as_delta_rs and job.native.records_changes)
         if sources and self._sql.inserts:
             with job.phase("insert"):
-                inserted = sum(new.insert(n, recorded) for n in range(len(self._sql.inserts)))
+                inserted = sum(self._new.insert(n, recorded) for n in range(len(self._sql.inserts)))
         if not changed and not inserted:
             job.unchanged["numSourceRows"] = sources
             return None
@@ -142,8 +146,21 @@ class _Run:
     def _join(self, sources: int) -> None:
         """Finds the matching pairs of rows, with the clause that applies to each."""
         columns = sorted(self._plan.joined_columns)
-        self._scan(columns, self._matching, key_members(self._snapshot, self._plan, self._engine, sources))
+        members = key_members(self._snapshot, self._plan, self._engine, sources)
+        held = self._new.old_columns() if self._holds(sources) else []
+        self._scan(columns, self._matching, members, held)
         self._engine.run(self._sql.join(columns))
+
+    def _holds(self, sources: int) -> bool:
+        """Whether the search for matching rows reads, and holds, the values that changed rows keep:
+        where few rows can match, and all of them have new rows."""
+        configuration = self._snapshot.info.configuration
+        # Rows of files that are copied, and hidden ids of rows, are read by themselves.
+        marks = configuration.get("delta.enableDeletionVectors") == "true"
+        tracks = configuration.get("delta.enableRowTracking") == "true"
+        # A store fetches all columns of a file at once, also if no row matches.
+        near = self._snapshot.uri.startswith("file:") or has_indexes(self._snapshot)
+        return sources <= _HELD_SOURCES and marks and not tracks and near and not self._sql.changes_unmatched
 
     def _join_unmatched(self) -> None:
         """Finds the table's rows without a match that a clause changes."""
@@ -157,12 +174,16 @@ class _Run:
             self._engine.run(statement)
 
     def _scan(
-        self, columns: Sequence[int], condition: _native.Predicate | None, members: Members | None = None
+        self,
+        columns: Sequence[int],
+        condition: _native.Predicate | None,
+        members: Members | None = None,
+        held: Sequence[str] = (),
     ) -> None:
         # For a dry run: both joins read files.
         self._read.append(condition)
         self._job.reads(any_of(self._read))
-        self._rows.scan([self._plan.target_columns[n] for n in columns], condition, members)
+        self._rows.scan([self._plan.target_columns[n] for n in columns], condition, members, held)
 
     def _check_one_match(self, as_delta_rs: bool) -> None:
         """Refuses rows that several source rows change; several may delete one."""
