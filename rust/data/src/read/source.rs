@@ -34,6 +34,10 @@ const WHOLE_BYTES: u64 = 2 * REQUEST_BYTES;
 /// Attempts to read a range whose answer is shorter than the log states.
 pub(super) const READS: usize = 4;
 
+/// A local file of at most these bytes is read by one system call: each takes about as long as to
+/// copy some kilobytes.
+const WHOLE_LOCAL_BYTES: u64 = 64 << 10;
+
 /// An opened data file.
 #[derive(Clone)]
 pub(super) enum Source {
@@ -335,13 +339,31 @@ fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 pub(crate) struct LocalFile {
     file: File,
     size_bytes: u64,
+    /// All bytes of a small file.
+    whole: Option<Bytes>,
 }
 
 impl LocalFile {
     fn open(path: &std::path::Path) -> std::io::Result<Self> {
         let file = File::open(path)?;
         let size_bytes = file.metadata()?.len();
-        Ok(LocalFile { file, size_bytes })
+        let mut opened = LocalFile {
+            file,
+            size_bytes,
+            whole: None,
+        };
+        if size_bytes <= WHOLE_LOCAL_BYTES {
+            // Whoever needs the bytes gets the error.
+            opened.whole = read_exact(&opened, 0, usize::try_from(size_bytes).unwrap_or(0)).ok();
+        }
+        Ok(opened)
+    }
+
+    /// The bytes from `start` on, if the file is in memory.
+    fn bytes_from(&self, start: u64) -> Option<Bytes> {
+        let whole = self.whole.as_ref()?;
+        let start = usize::try_from(start).ok().filter(|start| *start <= whole.len())?;
+        Some(whole.slice(start..))
     }
 
     #[cfg(unix)]
@@ -395,6 +417,9 @@ fn read_exact(file: &LocalFile, start: u64, length: usize) -> ParquetResult<Byte
             "{length} bytes at {start} are beyond the file's {}",
             file.size_bytes
         )));
+    }
+    if let Some(from) = file.bytes_from(start) {
+        return Ok(from.slice(..length));
     }
     let mut out = Vec::with_capacity(length);
     while out.len() < length {
@@ -489,10 +514,13 @@ impl ChunkReader for Input {
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         Ok(match self {
-            Input::Local(file) => Box::new(BufReader::new(Cursor {
-                input: file.clone(),
-                offset: start,
-            })),
+            Input::Local(file) => match file.bytes_from(start) {
+                Some(from) => Box::new(std::io::Cursor::new(from)),
+                None => Box::new(BufReader::new(Cursor {
+                    input: file.clone(),
+                    offset: start,
+                })),
+            },
             Input::Parts(..) => Box::new(std::io::Cursor::new(self.part(start)?)),
         })
     }
