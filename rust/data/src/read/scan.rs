@@ -357,17 +357,19 @@ fn start(fetching: Fetching, decoders: Arc<Decoders>) -> mpsc::Receiver<Result<R
     rx
 }
 
-/// Decodes the units one after the other, up to the first error.
+/// Decodes the units one after the other, up to the first error, which a panic is, too: otherwise
+/// the rows that are missing then would go unnoticed.
 fn run(inputs: Result<Fetched>, units: Vec<(SharedPlan, Unit)>, tx: mpsc::Sender<Result<RecordBatch>>) {
     let mut path = units.first().map(|(plan, _)| plan.path.clone()).unwrap_or_default();
-    let decoded = inputs.and_then(|Fetched(inputs, memory)| {
+    let decoded = unpanicking(|| {
+        let Fetched(inputs, memory) = inputs?;
         let mut out = JoinedBatches::new(tx.clone());
         for ((plan, unit), input) in units.into_iter().zip(inputs) {
             if out.is_closed() {
                 break;
             }
             path.clone_from(&plan.path);
-            unpanicking(|| decode(&plan, unit, input, |batch| out.send(batch, plan.batch_rows)))?;
+            decode(&plan, unit, input, |batch| out.send(batch, plan.batch_rows))?;
         }
         drop((out, memory));
         Ok(())

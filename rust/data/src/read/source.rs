@@ -540,3 +540,58 @@ impl ChunkReader for Input {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use parquet::file::reader::ChunkReader;
+
+    use super::{Input, LocalFile, WHOLE_LOCAL_BYTES};
+    use crate::testing::Folder;
+
+    /// The bytes of a part by both ways of reading, or the errors' texts.
+    fn read(input: &Input, start: u64, length: usize) -> Vec<Result<Vec<u8>, String>> {
+        let part = input.get_bytes(start, length).map(|bytes| bytes.to_vec());
+        let (mut reader, mut rest) = (input.get_read(start).unwrap(), Vec::new());
+        let streamed = reader.read_to_end(&mut rest).map(|_| rest);
+        vec![part.map_err(|e| e.to_string()), streamed.map_err(|e| e.to_string())]
+    }
+
+    #[test]
+    fn a_file_in_memory_has_the_parts_of_one_on_disk() {
+        let t = Folder::new();
+        let bytes: Vec<u8> = (0..=255).cycle().take(1_000).collect();
+        t.put("small", &bytes);
+        let small = LocalFile::open(&t.path("small")).unwrap();
+        assert_eq!(small.whole.as_deref(), Some(bytes.as_slice()));
+        let on_disk = LocalFile {
+            whole: None,
+            ..LocalFile::open(&t.path("small")).unwrap()
+        };
+        let (small, on_disk) = (Input::Local(Arc::new(small)), Input::Local(Arc::new(on_disk)));
+        for start in [0, 1, 500, 999, 1_000, 1_001, u64::MAX] {
+            for length in [0, 1, 499, 500, 1_000, 1_001, usize::MAX] {
+                assert_eq!(
+                    read(&small, start, length),
+                    read(&on_disk, start, length),
+                    "{start}, {length}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn large_files_are_not_read_when_they_are_opened() {
+        let t = Folder::new();
+        let limit = usize::try_from(WHOLE_LOCAL_BYTES).unwrap();
+        for (name, length, is_whole) in [("empty", 0, true), ("limit", limit, true), ("more", limit + 1, false)] {
+            t.put(name, &vec![7; length]);
+            let opened = LocalFile::open(&t.path(name)).unwrap();
+            assert_eq!(opened.whole.is_some(), is_whole, "{name}");
+        }
+    }
+}
