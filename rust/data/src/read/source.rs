@@ -353,7 +353,7 @@ impl LocalFile {
             whole: None,
         };
         if size_bytes <= WHOLE_LOCAL_BYTES {
-            // Whoever needs the bytes gets the error.
+            // A reader that needs the bytes gets the error.
             opened.whole = read_exact(&opened, 0, usize::try_from(size_bytes).unwrap_or(0)).ok();
         }
         Ok(opened)
