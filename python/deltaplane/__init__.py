@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from deltaplane.schema import DataType, Field, Schema
     from deltaplane.statements import sql
     from deltaplane.statements.common.table_transaction import TableTransaction, transaction
-    from deltaplane.table.alter import AlterPlan, TableAlterer
+    from deltaplane.table.alter import TableAlterer
+    from deltaplane.table.alter_plan import AlterPlan
     from deltaplane.table.follow import NewRows
     from deltaplane.telemetry import disable_opentelemetry, enable_opentelemetry, observe_tables
     from deltaplane.write.api import WriteResult, write_deltalake
@@ -89,7 +90,7 @@ __all__ = [
 
 # Maps each public name to its module, which is imported at first use.
 _LATER = {
-    "AlterPlan": "table.alter",
+    "AlterPlan": "table.alter_plan",
     "BloomFilterProperties": "properties",
     "Catalog": "catalogs",
     "ColumnProperties": "properties",

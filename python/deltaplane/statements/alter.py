@@ -23,7 +23,8 @@ from deltaplane.statements.common.columns import (
 )
 from deltaplane.statements.common.statement import Clause, Session, Statement, altered
 from deltaplane.statements.common.types import column_type
-from deltaplane.table.alter import AlterPlan, TableAlterer, committing_always
+from deltaplane.table.alter import TableAlterer, committing_always
+from deltaplane.table.alter_plan import AlterPlan
 from deltaplane.table.delta_table import DeltaTable
 from deltaplane.table.key_indexes import KeyIndexes
 

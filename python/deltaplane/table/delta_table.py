@@ -5,22 +5,22 @@ Converts arguments and results; the Rust core reads the log, prunes files and de
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from deltaplane import _native, expr
+from deltaplane import _native
 from deltaplane.advisor import TableUpkeep
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
-from deltaplane.expr import Predicate, columns_of
+from deltaplane.expr import Predicate
 from deltaplane.expr.row_filter import row_filter, scan_filter
 from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
 from deltaplane.io.storage_options import StorageOptions, version_arguments
 from deltaplane.io.tracing import traced
 from deltaplane.metastores.named import keep_in_step, table_address
+from deltaplane.table.data_files import DataFiles, one_predicate
 from deltaplane.table.follow import Followed
 from deltaplane.table.maintenance import TableCare
 from deltaplane.table.optimize import LayoutCommands
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow.fs as pa_fs
 
     from deltaplane.advisor.advice import AdviceReport
-    from deltaplane.commands.plan_explanation import PlanExplanation
     from deltaplane.compat import Compatibility
     from deltaplane.io.storage_options import TableUri, VersionLike
     from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
     from deltaplane.report.commit_history import CommitHistory
     from deltaplane.report.table_facts import Metadata, ProtocolVersions
     from deltaplane.schema import Schema
-    from deltaplane.table.alter import AlterPlan, TableAlterer
+    from deltaplane.table.alter import TableAlterer
+    from deltaplane.table.alter_plan import AlterPlan
     from deltaplane.table.key_indexes import KeyIndexes
 
 __all__ = ["DeltaTable"]
@@ -69,7 +69,7 @@ def _entries(commits: list[records.HistoryEntry]) -> CommitHistory:
 
 
 @checked()
-class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
+class DeltaTable(DataFiles, RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
@@ -241,7 +241,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         )
         request = intent.request(location, options)
         from deltaplane.compat import Protocol
-        from deltaplane.table.alter import AlterPlan
+        from deltaplane.table.alter_plan import AlterPlan
 
         job = _plan(location, options, schema, request)
         before, after = Protocol.of(job.protocols.before), Protocol.of(job.protocols.after)
@@ -485,143 +485,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
         return KeyIndexes(self)
 
-    # --- its files ----------------------------------------------------------------------------------------------------
-
-    @traced("PLAN")
-    def files(self, partition_filters: Predicate | None = None) -> list[str]:
-        """The data files' decoded paths: relative to the table, or absolute for files outside of
-        the table's directory."""
-        return self._snapshot.file_paths(self._parsed(partition_filters))
-
-    @traced("PLAN")
-    def file_uris(
-        self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
-    ) -> list[str]:
-        """The data files that may hold matching rows, as absolute paths (local) or URLs.
-
-        A predicate is Spark SQL text or tuples, under either parameter name. A predicate over
-        partition columns selects exactly; for other columns the result has every file that
-        statistics can't exclude.
-        """
-        return self._snapshot.file_uris(self._parsed(_one_of(partition_filters, file_pruning_predicate)))
-
-    @traced("PLAN")
-    def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the
-        structs `null_count`, `min` and `max` of the columns with statistics (protocol section 8;
-        null if a file has no value, or NaN), and for partitioned tables the struct `partition`.
-        `flatten` replaces the structs by columns such as `min.x`.
-
-        Cost: proportional to the number of files times the number of columns with statistics.
-
-        Raises:
-            CorruptLogError: a partition value doesn't have its column's type.
-
-        >>> import pyarrow as pa
-        >>> from deltaplane import write_deltalake
-        >>> _ = write_deltalake("memory://doc-adds/t", pa.table({"x": [1, 2, None]}))
-        >>> files = DeltaTable("memory://doc-adds/t").get_add_actions(flatten=True)
-        >>> files.select(["num_records", "null_count.x", "min.x", "max.x"]).to_pylist()
-        [{'num_records': 3, 'null_count.x': 1, 'min.x': 1, 'max.x': 2}]
-        """
-        actions = Scan(self._snapshot.add_actions(statistics=True)).to_arrow()
-        return _flattened(actions) if flatten else actions
-
-    @traced("PLAN")
-    def plan(self, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-        """Streams the files that may hold a row matching the predicate: the columns of
-        `get_add_actions`, and `deletion_vector`, the struct of the log, which is null for files
-        without one.
-
-        Cost: for a checkpoint written by deltaplane, decodes only the row groups and pages whose
-        bounds match the predicate; for other checkpoints, the columns of the predicate. Memory
-        holds some batches of files. Source: protocol section 8, P164 to P170.
-
-        Raises:
-            InvalidArgumentError: the predicate isn't Spark SQL or names an unknown column.
-
-        >>> import pyarrow as pa
-        >>> from deltaplane import write_deltalake
-        >>> for x in (1, 2, 3):
-        ...     _ = write_deltalake("memory://doc-plan-files/t", pa.table({"x": [x]}), mode="append")
-        >>> DeltaTable("memory://doc-plan-files/t").plan("x > 1").read_all()["max"].to_pylist()
-        [{'x': 3}, {'x': 2}]
-        """
-        return Scan(self._snapshot.plan(scan_filter(self._snapshot, predicate).tree)).to_reader()
-
-    @traced("PLAN")
-    def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
-        """Explains `plan`: the number of files that each stage examined and excluded, and why the
-        rest stayed. `print` shows one line for each stage.
-
-        Cost and errors: as in `plan`.
-
-        >>> import pyarrow as pa
-        >>> from deltaplane import write_deltalake
-        >>> for x in (1, 2, 3):
-        ...     _ = write_deltalake("memory://doc-explain/t", pa.table({"x": [x]}), mode="append")
-        >>> why = DeltaTable("memory://doc-explain/t").explain("x > 1")
-        >>> why.in_commits, why.skipped_by_statistics, why.selected
-        (3, 1, 2)
-        """
-        from deltaplane.commands.plan_explanation import PlanExplanation
-
-        return PlanExplanation.of(self._snapshot.explain(scan_filter(self._snapshot, predicate).tree))
-
-    @traced("PLAN")
-    def deletion_vectors(self) -> pa.RecordBatchReader:
-        """The files with a deletion vector: `filepath`, a URI, and `selection_vector`, which is
-        true for each row that isn't deleted (P120).
-
-        Cost: one read for each vector, and memory for the vectors of one batch of files.
-
-        Raises:
-            CorruptFileError: a vector's size, checksum or number of rows differs from the log.
-
-        >>> import pyarrow as pa
-        >>> from deltaplane import write_deltalake
-        >>> on = {"delta.enableDeletionVectors": "true"}
-        >>> _ = write_deltalake("memory://doc-vectors/t", pa.table({"x": [1, 2, 3]}), configuration=on)
-        >>> table = DeltaTable("memory://doc-vectors/t")
-        >>> table.deletion_vectors().read_all().num_rows
-        0
-        >>> _ = table.delete("x = 2")
-        >>> table.deletion_vectors().read_all()["selection_vector"].to_pylist()
-        [[True, False, True]]
-        """
-        return Scan(self._snapshot.deletion_vectors()).to_reader()
-
-    def _files(self) -> pa.Table:
-        """The add actions without statistics, so that the cost doesn't grow with the number of
-        columns."""
-        return Scan(self._snapshot.add_actions(statistics=False)).to_arrow()
-
-    @traced("PLAN")
-    def partitions(
-        self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
-    ) -> list[dict[str, str | None]]:
-        """The partitions with at least one file, as column → value text (None means null), ordered
-        by their values."""
-        predicate = self._parsed(_one_of(partition_filters, file_pruning_predicate))
-        columns = self.metadata().partition_columns
-        if not columns:
-            return []
-        partitions = self._partition_values(columns, predicate)
-        texts = [_texts(partitions[c]) for c in columns]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
-
-    def _partition_values(self, columns: list[str], predicate: _native.Predicate | None = None) -> pa.Table:
-        """The values of these partition columns, one row for each partition with files, ordered by
-        the values."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        actions = _flattened(self._files())
-        if predicate is not None:
-            matching_paths = pa.array(self._snapshot.file_paths(predicate), pa.string())
-            actions = actions.filter(pc.is_in(actions["path"], value_set=matching_paths))
-        values = pa.table({c: actions[f"partition.{c}"] for c in columns})
-        return values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
+    # --- its number of rows -------------------------------------------------------------------------------------------
 
     @traced("PLAN")
     def count(self) -> int:
@@ -722,9 +586,6 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def _rows(self, columns: list[str] | None, *predicates: Predicate | None) -> Scan:
         row_filter = scan_filter(self._snapshot, *predicates)
         return Scan(row_filter.rows(columns, self._snapshot.scan, self.table_uri), self._location)
-
-    def _parsed(self, predicate: Predicate | None) -> _native.Predicate | None:
-        return expr.parse(predicate, columns_of(lambda: self._snapshot.schema))
 
     def load_cdf(
         self,
@@ -845,7 +706,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.table.arrow_dataset import arrow_dataset
 
-        predicate = _one_of(partitions, file_pruning_predicate)
+        predicate = one_predicate(partitions, file_pruning_predicate)
         return arrow_dataset(self, predicate, filesystem, parquet_read_options, schema, as_large_types)
 
     def to_pandas(
@@ -918,43 +779,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _one_of(partitions: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
-    if partitions is not None and file_pruning_predicate is not None:
-        raise InvalidArgumentError("partition_filters and file_pruning_predicate are one argument: give one")
-    return file_pruning_predicate if partitions is None else partitions
-
-
 def _is_arrow_expression(filters: Any) -> bool:
     return type(filters).__module__.startswith("pyarrow.") and type(filters).__name__ == "Expression"
-
-
-def _flattened(actions: pa.Table) -> pa.Table:
-    """Replaces each struct by columns for its leaves, named by their paths."""
-    import pyarrow as pa
-
-    while any(pa.types.is_struct(field.type) for field in actions.schema):
-        actions = actions.flatten()
-    return actions
-
-
-def _texts(values: pa.ChunkedArray) -> list[str | None]:
-    """Partition values as the log stores them: binary values that aren't UTF-8 have the protocol's
-    escapes (section 9)."""
-    import pyarrow as pa
-
-    if pa.types.is_binary(values.type):
-        return [None if value is None else _escaped(value) for value in values.to_pylist()]
-    texts: list[str | None] = values.cast(pa.string()).to_pylist()
-    return texts
-
-
-def _escaped(value: bytes) -> str:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = ""
-    plain = text and "\\u" not in text and not any(unicodedata.category(c) == "Cc" for c in text)
-    return text if plain else "".join(f"\\u{byte:04X}" for byte in value)
 
 
 def _declared_schema(schema: Any) -> _native.TableSchema | None:

@@ -15,7 +15,8 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io import records
 from deltaplane.io.index_properties import ON_WRITE, build_indexes
-from deltaplane.table.alter import AlterPlan, TableAlterer
+from deltaplane.table.alter import TableAlterer
+from deltaplane.table.alter_plan import AlterPlan
 
 if TYPE_CHECKING:
     from deltaplane.properties import CommitProperties

@@ -149,3 +149,60 @@ def test_other_orders_of_a_second_scan_are_an_error() -> None:
     assert rest == [1]
     with pytest.raises(InternalError, match="different orders"):
         list(target_rows._after([0, 5], 2, iter(batches)))
+
+
+@pytest.mark.parametrize(
+    ("index", "joined", "sources", "holds"),
+    [
+        ([], "t.id = s.id", 60, False),
+        (["id"], "t.id = s.id", 70, True),
+        # Nulls that equal each other aren't looked up in an index.
+        (["id"], "t.id <=> s.id", 70, False),
+        (["f"], "t.id = s.id", 60, False),
+        # The values of the more selective key are looked up, and those of a few rows for each key.
+        (["part"], "t.id = s.id AND t.part = s.part", 70, False),
+        (["part"], "t.id = s.id AND t.part = s.part", 60, True),
+        (["part", "id"], "t.id = s.id AND t.part = s.part", 70, True),
+        (["part", "id"], "t.id = s.id", 60, False),
+    ],
+)
+def test_rows_in_a_store_are_held_only_where_an_index_of_the_key_tells_their_files(
+    index: list[str],
+    joined: str,
+    sources: int,
+    holds: bool,
+    tmp_path: Path,
+    moto_server: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without it, most files that the search reads have no matching row, and a store would send
+    columns of them that nobody needs."""
+    options, path = moto_server.options, f"{moto_server.new_bucket()}/t"
+    configuration = {"delta.enableDeletionVectors": "true"}
+    source_rows = source(1, sources).append_column("part", pa.array(["x", "y"] * (sources // 2)))
+    tables = []
+    for location, storage_options in ((path, options), (str(tmp_path / "t"), None)):
+        for part in (0, 1):
+            rows = [{"id": n, "f": str(n), "part": "xy"[n % 2]} for n in range(part * 120, part * 120 + 120)]
+            write_deltalake(
+                location,
+                pa.Table.from_pylist(rows, SCHEMA),
+                mode="append",
+                configuration=configuration,
+                storage_options=storage_options,
+            )
+        tables.append(DeltaTable(location, storage_options=storage_options))
+    if index:
+        tables[0].index.create(index)
+    calls = []
+    scan = target_rows.TargetRows.scan
+
+    def recorded(self: Any, columns: Any, condition: Any, members: Any = None, held: Any = ()) -> None:
+        calls.append(list(held))
+        scan(self, columns, condition, members, held)
+
+    monkeypatch.setattr(target_rows.TargetRows, "scan", recorded)
+    for table in tables:
+        table.merge(source_rows, joined, "s", "t").when_matched_update({"f": "s.f"}).execute()
+    assert [bool(held) for held in calls] == [holds, True]
+    assert rows_of(tables[0]) == rows_of(tables[1])

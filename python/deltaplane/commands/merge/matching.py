@@ -16,7 +16,7 @@ from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
 from deltaplane.expr.row_filter import understands
 from deltaplane.expr.types import quoted
-from deltaplane.io.index_properties import has_indexes, indexed_together
+from deltaplane.io.index_properties import has_indexes, indexed_columns, indexed_together
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltaplane.commands.duckdb_engine import LocalEngine
     from deltaplane.commands.merge.plan import Key, MergePlan
 
-__all__ = ["Members", "any_of", "key_members", "rows_that_can_match"]
+__all__ = ["Members", "any_of", "index_names_files", "key_members", "rows_that_can_match"]
 
 # Maximum number of key values that are looked up one by one; for more values only their range is
 # used.
@@ -63,17 +63,31 @@ def key_members(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine
         counts = engine.counts(sql.count_keys(keys))
         key = keys[counts.index(max(counts))]
     named = {"k": key}
-    if not key.null_safe and _has_index_of_several(snapshot):
+    if not key.null_safe and _indexes(snapshot)[1]:
         others = [other for other in keys if other is not key and not other.null_safe]
         named = {quoted(item.column[0]): item for item in (key, *others)}
     return key.column[0], engine.reader(sql.key_values(named)), key.null_safe
 
 
-def _has_index_of_several(snapshot: _native.Snapshot) -> bool:
+def index_names_files(snapshot: _native.Snapshot, plan: MergePlan, members: Members | None, source_rows: int) -> bool:
+    """Whether an index of the table tells which files can have the source's keys: an index of the
+    columns of `members`, or of a key whose values `rows_that_can_match` lists."""
+    single, several = _indexes(snapshot)
+    looked_up: set[str] = set()
+    if members is not None and not members[2]:
+        # The reader's first column has the values of the key itself, whatever its name.
+        looked_up = {members[0], *members[1].schema.names[1:]}
+    if source_rows <= _LISTED_KEYS:
+        looked_up.update(key.column[0] for key in plan.keys if len(key.column) == 1 and not key.null_safe)
+    return bool(single & looked_up) or any(looked_up >= set(columns) for columns in several)
+
+
+def _indexes(snapshot: _native.Snapshot) -> tuple[frozenset[str], list[tuple[str, ...]]]:
+    """The columns with an index of their own, and those of each index of several columns."""
     if not has_indexes(snapshot):
-        return False
-    fields = snapshot.schema.to_value()["fields"]
-    return bool(indexed_together(fields, snapshot.info.configuration))
+        return frozenset(), []
+    fields, configuration = snapshot.schema.to_value()["fields"], snapshot.info.configuration
+    return indexed_columns(fields, configuration), indexed_together(fields, configuration)
 
 
 def _range(key: Key, engine: LocalEngine) -> tree.Node:

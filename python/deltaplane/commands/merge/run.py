@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.commands.duckdb_engine import LocalEngine, Memory
 from deltaplane.commands.merge.clauses import Clause, said, several_matches
-from deltaplane.commands.merge.matching import Members, any_of, key_members, rows_that_can_match
+from deltaplane.commands.merge.matching import (
+    Members,
+    any_of,
+    index_names_files,
+    key_members,
+    rows_that_can_match,
+)
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge.new_rows import NewRows
 from deltaplane.commands.merge.plan import MergePlan
@@ -25,7 +31,6 @@ from deltaplane.commands.phases import phase
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr.row_filter import understands
 from deltaplane.io.arrow import in_table_types
-from deltaplane.io.index_properties import has_indexes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,20 +152,23 @@ class _Run:
         """Finds the matching pairs of rows, with the clause that applies to each."""
         columns = sorted(self._plan.joined_columns)
         members = key_members(self._snapshot, self._plan, self._engine, sources)
-        held = self._new.old_columns() if self._holds(sources) else []
+        held = self._new.old_columns() if self._holds(sources, members) else []
         self._scan(columns, self._matching, members, held)
         self._engine.run(self._sql.join(columns))
 
-    def _holds(self, sources: int) -> bool:
+    def _holds(self, sources: int, members: Members | None) -> bool:
         """Whether the search for matching rows reads, and holds, the values that changed rows keep:
         where few rows can match, and all of them have new rows."""
         configuration = self._snapshot.info.configuration
         # Rows of files that are copied, and hidden ids of rows, are read by themselves.
         marks = configuration.get("delta.enableDeletionVectors") == "true"
         tracks = configuration.get("delta.enableRowTracking") == "true"
-        # A store fetches all columns of a file at once, also if no row matches.
-        near = self._snapshot.uri.startswith("file:") or has_indexes(self._snapshot)
-        return sources <= _HELD_SOURCES and marks and not tracks and near and not self._sql.changes_unmatched
+        if sources > _HELD_SOURCES or not marks or tracks or self._sql.changes_unmatched:
+            return False
+        # A store's columns of a file come together, also if no row matches: that pays only where
+        # nearly all files that are read have such a row.
+        local = self._snapshot.uri.startswith("file:")
+        return local or index_names_files(self._snapshot, self._plan, members, sources)
 
     def _join_unmatched(self) -> None:
         """Finds the table's rows without a match that a clause changes."""

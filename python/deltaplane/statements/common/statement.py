@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.properties import CommitProperties
-    from deltaplane.table.alter import AlterPlan
+    from deltaplane.table.alter_plan import AlterPlan
 
 __all__ = [
     "Clause",
