@@ -25,11 +25,7 @@ def with_examples() -> list[str]:
 @pytest.mark.parametrize("name", with_examples())
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.chdir(tmp_path)
-    known = (
-        {"spark": request.getfixturevalue("spark")}
-        if name.startswith(("deltaplane.spark.", "deltaplane.spark.session_hooks.enable"))
-        else {}
-    )
+    known = {"spark": request.getfixturevalue("spark")} if name.startswith("deltaplane.spark.") else {}
     result = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS, extraglobs=known)
     assert result.attempted
     assert not result.failed

@@ -27,7 +27,8 @@ SOME = {"quick": [3, 42, 96], "small": [3, 7, 19, 34, 42, 52, 55, 63, 68, 73, 96
 
 
 def contestant(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
-    spark = session(scratch, engine.settings())
+    # Spark keeps the broadcast tables of earlier calls until its next collection of garbage.
+    spark = session(scratch, {**engine.settings(), "spark.driver.memory": "6g"})
     if not spark.catalog.tableExists("store_sales"):
         for name, path in case["tables"].items():
             engine.read(spark, path).createOrReplaceTempView(name)

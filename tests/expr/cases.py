@@ -132,6 +132,12 @@ EXPRESSIONS: list[str] = [
         for a, b in (("f1", "i2"), ("m1", "d2"), ("tn", "i1"), ("m1", "1.25"))
     ),
     *(f"{a} / {b}" for a, b in zip(_NUMBERS, _OTHERS, strict=True)),
+    # The type of a cast constant doesn't follow its digits.
+    *(
+        f"{a} {o} 2BD"
+        for o in ("+", "*", "/", "%")
+        for a in ("CAST(7 AS INT)", "int(7)", "7Y", "CAST(7Y AS TINYINT)", "7")
+    ),
     "m2 / m1",
     "m4 / 3",
     "k / m2",
@@ -163,6 +169,10 @@ EXPRESSIONS: list[str] = [
     "rint(d1)",
     "sqrt(d1)",
     "sqrt(i1)",
+    *(f"{f}({a})" for f in ("exp", "ln", "log", "log10", "log2") for a in ("d1", "d1 / 7", "k", "f1", "m1", "i1")),
+    *("log(d1, d2)", "log(2, k)", "log(k, d2)", "log(1, d1)", "ln(null)"),
+    *(f"power({a})" for a in ("d1, d2", "k, 3", "d1, 0.5", "d1, k", "m1, 2", "2, k", "d1, null", "-2.5, n")),
+    "pow(k, 2)",
     "degrees(d1)",
     "radians(d1)",
     "pi()",

@@ -208,7 +208,7 @@ def test_conversions_are_casts(text: str, kind: str) -> None:
         ("cast(a AS varchar(5)) = 'x'", "the type varchar(5)"),
         ("cast(a AS void) = 1", "casts to void"),
         ("named_struct('q', x).q = 1", "the operator `.`"),
-        ("a LIKE ANY ('x')", "like any"),
+        ("a ILIKE ANY ('x')", "the operator `ilike`"),
     ],
 )
 def test_constructs_that_the_core_lacks_are_refused_by_name(text: str, what: str) -> None:

@@ -23,7 +23,7 @@ from deltaplane.expr.duckdb_values import (
     values_for_duckdb,
     zoneless,
 )
-from deltaplane.expr.functions.decimals import register
+from deltaplane.expr.functions.core_functions import register
 
 if TYPE_CHECKING:
     from types import TracebackType

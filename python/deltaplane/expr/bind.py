@@ -65,7 +65,9 @@ class Binder:
         if isinstance(node, Cast):
             arg = self.bind(node.arg)
             value = cast(self.context, arg, node.to)
-            return attempted(value, arg) if node.attempt and value is not arg else value
+            if value is arg:
+                return replace(arg, is_cast=True) if arg.literal is not None else arg
+            return attempted(value, arg) if node.attempt else value
         return self.call(node)
 
     def call(self, node: Call) -> Typed:

@@ -137,7 +137,7 @@ class Program:
 
     def _connected(self) -> Any:
         if self._connection is None:
-            from deltaplane.expr.functions.decimals import register
+            from deltaplane.expr.functions.core_functions import register
 
             self._connection = connect(threads=1)
             register(self._connection, " ".join(e.sql for e in self.expressions), set())

@@ -129,6 +129,8 @@ _WITH_UNITS = {
     **dict.fromkeys(("dateadd", "date_add", "timestampadd"), "timestampadd"),
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), "timestampdiff"),
 }
+# The largest numbers, as Spark compares digits with them.
+_LARGEST = {FLOAT: "3.4028234663852886e38", DOUBLE: "1.7976931348623157e308"}
 _SUFFIXES = {"l": LONG, "s": SHORT, "y": BYTE, "f": FLOAT, "d": DOUBLE}
 
 
@@ -189,6 +191,8 @@ class Parser:
     """
 
     pattern: ClassVar[re.Pattern[str]] = pattern()
+    # Whether the names of a struct's fields are known from the text alone.
+    names_fields: ClassVar[bool] = False
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
@@ -298,6 +302,8 @@ class Parser:
         if self.take("is"):
             return self.is_test(value, self.take("not"))
         negated = self.take("not")
+        if self.peek() in ("like", "ilike") and self.peek(1) in ("any", "some", "all"):
+            return self.like_several(value, negated)
         made = self.tested(value)
         if made is None:
             if negated:
@@ -319,8 +325,6 @@ class Parser:
             return Call("in", (value, *self.arguments()))
         for word in ("like", "ilike"):
             if self.take(word):
-                if self.peek() in ("any", "all", "some"):
-                    self.refuse(f"{word} {self.peek()}")
                 pattern = self.binary(0)
                 return (
                     Call(word, (value, pattern, self.string())) if self.take("escape") else Call(word, (value, pattern))
@@ -328,6 +332,21 @@ class Parser:
         if self.take("rlike") or self.take("regexp"):
             return Call("rlike", (value, self.binary(0)))
         return None
+
+    def like_several(self, value: Syntax, negated: bool) -> Syntax:
+        """LIKE ANY or LIKE ALL: a test for each pattern. NOT denies each of the tests."""
+        word, every = self.peek(), self.peek(1) == "all"
+        self.at += 2
+        self.expect("(")
+        if self.peek() == ")":
+            self.wrong(f"{word.upper()} {'ALL' if every else 'ANY'} needs a pattern")
+        tests: list[Syntax] = []
+        for pattern in self.arguments():
+            # Nothing is known of a match with null.
+            is_null = isinstance(pattern, Literal) and pattern.value is None
+            test: Syntax = Literal(None, BOOLEAN) if is_null else Call(word, (value, pattern))
+            tests.append(Call("not", (test,)) if negated else test)
+        return tests[0] if len(tests) == 1 else Call("and" if every else "or", tuple(tests))
 
     def is_test(self, value: Syntax, negated: bool) -> Syntax:
         if self.take("distinct", "from"):
@@ -541,7 +560,7 @@ class Parser:
                 break
         self.expect(")")
         self.no_window()
-        if not any(names):
+        if not any(names) and not self.names_fields:
             return Call("struct", tuple(values))
         args: list[Syntax] = []
         for i, (name, value) in enumerate(zip(names, values, strict=True), 1):
@@ -718,10 +737,12 @@ class Parser:
             return self.exact(sign, lower[:-2])
         if lower[-1] in _SUFFIXES:
             digits, to = lower[:-1], _SUFFIXES[lower[-1]]
-            if to.integral and not self.fits(sign + digits, to):
+            if not (self.fits(sign + digits, to) if to.integral else self.is_finite(digits, to)):
                 self.wrong(f"{sign}{written} is out of range")
             return Literal(sign + digits, to)
         if "e" in lower:
+            if not self.is_finite(lower, DOUBLE):
+                self.wrong(f"{sign}{written} is out of range")
             return Literal(sign + lower, DOUBLE)
         if "." in lower:
             return self.exact(sign, lower)
@@ -729,6 +750,16 @@ class Parser:
             if self.fits(sign + lower, to):
                 return Literal(sign + lower, to)
         return self.exact(sign, lower)
+
+    @staticmethod
+    def is_finite(digits: str, to: SparkType) -> bool:
+        """Whether the digits are at most the type's largest number."""
+        if float(digits) < float(_LARGEST[to]):
+            return True
+        from decimal import Decimal
+
+        # Other digits may be rounded to the largest number.
+        return Decimal(digits) <= Decimal(_LARGEST[to])
 
     @staticmethod
     def fits(digits: str, to: SparkType) -> bool:

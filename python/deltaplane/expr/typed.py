@@ -42,6 +42,7 @@ class Typed:
     be refused although Spark has a value for it. `literal`: the original text of a constant.
     `name`: the name of a column or field. `bounds` computes bounds of its numbers, as far as they
     are known. `narrow`: text that computes a decimal of more digits as one of at most 18.
+    `is_cast`: a constant with an explicit cast, whose type therefore doesn't follow its digits.
     """
 
     type: SparkType
@@ -53,6 +54,7 @@ class Typed:
     name: str | None = None
     bounds: Callable[[], Bounds | None] | None = field(default=None, compare=False, repr=False)
     narrow: str | None = field(default=None, compare=False, repr=False)
+    is_cast: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.sql) > MAX_SQL:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltaplane.expr.duckdb_values import connect, left_to_parent, require_duckdb
-from deltaplane.expr.functions.decimals import register
+from deltaplane.expr.functions.core_functions import register
 from deltaplane.expr.types import text
 
 __all__ = ["Engine", "close_idle", "connected", "idle_databases"]

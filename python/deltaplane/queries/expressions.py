@@ -19,10 +19,12 @@ from deltaplane.queries.functions.collecting import LISTING
 from deltaplane.queries.functions.windows import WINDOW_FUNCTIONS
 from deltaplane.queries.syntax import Aggregate, Distance, Frame, Order, Query, Subquery, Values, Window
 
-__all__ = ["BEGINNINGS", "Expressions"]
+__all__ = ["BEGINNINGS", "FIRST_WORDS", "Expressions"]
 
+# Words that begin a query, and only a query.
+BEGINNINGS = ("select", "table", "values", "with")
 # The first words of a query.
-BEGINNINGS = ("select", "with", "values", "table")
+FIRST_WORDS = ("from", *BEGINNINGS)
 _GROUPINGS = ("grouping", "grouping_id")
 # The name of several values that IN compares with a subquery's columns.
 _ROW = "row of values"
@@ -32,6 +34,8 @@ _INSIDE = ("first", "last", "any_value")
 
 class Expressions(Cursor, ABC):
     """Parses expressions, and the orders of windows and queries."""
+
+    names_fields = True
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -65,14 +69,14 @@ class Expressions(Cursor, ABC):
         return Query(Values(()))
 
     def tested(self, value: Syntax) -> Syntax | None:
-        if self.peek() == "in" and self.peek(1) == "(" and self.peek(2) in BEGINNINGS:
+        if self.peek() == "in" and self.peek(1) == "(" and self.peek(2) in FIRST_WORDS:
             self.at += 2
             values = value.args if isinstance(value, Call) and value.name == _ROW else (value,)
             return Subquery("in", values, self.subquery())
         return super().tested(value)
 
     def primary(self) -> Syntax:
-        if self.peek() == "(" and self.peek(1) in BEGINNINGS:
+        if self.peek() == "(" and self.peek(1) in FIRST_WORDS:
             self.at += 1
             return Subquery("scalar", (), self.subquery())
         return self.row() or super().primary()
@@ -101,12 +105,12 @@ class Expressions(Cursor, ABC):
                 break
         ahead += self.peek(ahead) == "not"
         return (
-            several and self.peek(ahead) == "in" and self.peek(ahead + 1) == "(" and self.peek(ahead + 2) in BEGINNINGS
+            several and self.peek(ahead) == "in" and self.peek(ahead + 1) == "(" and self.peek(ahead + 2) in FIRST_WORDS
         )
 
     def call(self) -> Syntax:
         name = self.peek()
-        if name == "exists" and self.peek(2) in BEGINNINGS:
+        if name == "exists" and self.peek(2) in FIRST_WORDS:
             self.at += 2
             return Subquery("exists", (), self.subquery())
         if name in WINDOW_FUNCTIONS:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Syntax
-from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.expressions import FIRST_WORDS
 from deltaplane.queries.relations import Relations
-from deltaplane.queries.syntax import Body, Item, Nested, Query, Select, SetOperation, Star, Values, Window
+from deltaplane.queries.syntax import Body, Item, Nested, Query, Relation, Select, SetOperation, Star, Values, Window
 
 __all__ = ["Grammar"]
 
@@ -170,12 +170,27 @@ class Grammar(Relations):
             self.expect(")")
             return made
         if self.peek() == "from":
-            self.refuse("a query that begins with FROM")
+            return self.from_first()
         self.expected("SELECT, VALUES, TABLE or a query in parentheses")
+
+    def from_first(self) -> Select:
+        """A query that begins with FROM; without SELECT it has all columns."""
+        token = self.at
+        self.expect("from")
+        source = self.viewed(self.relations())
+        if self.peek() == "select":
+            return self.select(source)
+        last = self.tokens[self.at - 1]
+        if self.peek() in ("into", "overwrite") and last.text.lower() == "insert":
+            self.wrong("expected SELECT: begin the statement with INSERT, and its query with SELECT", last.start)
+        if self.peek() in ("where", "group", "having"):
+            self.expected("SELECT")
+        return Select((Star(token=token),), source, token=token)
 
     # --- SELECT -------------------------------------------------------------------------------------------------------
 
-    def select(self) -> Select:
+    def select(self, source: Relation | None = None) -> Select:
+        """Parses SELECT; `source` is a FROM before it."""
         token = self.at
         self.expect("select")
         while self.take("/*+"):
@@ -186,9 +201,8 @@ class Grammar(Relations):
         items = [self.item()]
         while self.take(","):
             items.append(self.item())
-        source = self.relations() if self.take("from") else None
-        while source is not None and self.peek() == "lateral" and self.peek(1) == "view":
-            source = self.pivoted(self.view(source))
+        if source is None and self.take("from"):
+            source = self.viewed(self.relations())
         if self.peek() in _LATER_CLAUSES:
             self.refuse(self.peek().upper())
         where_token = self.at + 1
@@ -212,6 +226,12 @@ class Grammar(Relations):
             qualify=qualify,
             qualify_token=qualify_token,
         )
+
+    def viewed(self, source: Relation) -> Relation:
+        """Parses each LATERAL VIEW over relations."""
+        while self.peek() == "lateral" and self.peek(1) == "view":
+            source = self.pivoted(self.view(source))
+        return source
 
     def hint(self) -> None:
         """Skips a hint, since hints affect only how rows are computed."""
@@ -261,7 +281,7 @@ class Grammar(Relations):
             self.at = start
             return None
         but: list[str] = []
-        if self.peek() == "except" and self.peek(1) == "(" and self.peek(2) not in BEGINNINGS:
+        if self.peek() == "except" and self.peek(1) == "(" and self.peek(2) not in FIRST_WORDS:
             self.at += 1
             but = self.listed(lambda: self.name("a column's name"))
         return Star(tuple(qualifier), tuple(but), start)

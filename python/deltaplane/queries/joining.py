@@ -13,9 +13,10 @@ from functools import partial
 from typing import Protocol
 
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.casts import cast
 from deltaplane.expr.syntax import Call, Literal, Syntax
-from deltaplane.expr.typed import Bounds, Context, refuse
-from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.expr.typed import Bounds, Context, Typed, refuse
+from deltaplane.expr.types import BOOLEAN, LONG, VOID, SparkType
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Binding, Names, Planned
 from deltaplane.queries.cursor import Cursor
@@ -29,6 +30,8 @@ from deltaplane.queries.plan import (
     Joined,
     Lateral,
     Node,
+    Numbers,
+    OneRow,
     Output,
     Project,
     Ref,
@@ -40,7 +43,18 @@ from deltaplane.queries.plan import (
 )
 from deltaplane.queries.rules import all_of, filtering, only_one
 from deltaplane.queries.scopes import Scope, contains, rewritten
-from deltaplane.queries.syntax import Join, Nested, Pivot, Relation, Sampled, Subquery, TableName, Unpivot, View
+from deltaplane.queries.syntax import (
+    Join,
+    Nested,
+    Pivot,
+    Relation,
+    Sampled,
+    Subquery,
+    TableFunction,
+    TableName,
+    Unpivot,
+    View,
+)
 
 __all__ = ["Joining", "Tables"]
 
@@ -79,6 +93,8 @@ class Joining(Binding):
             return Planned(Sample(made.node, relation.share), made.columns)
         if isinstance(relation, View):
             return self._view(relation, names)
+        if isinstance(relation, TableFunction):
+            return self._alias(self._function(relation, names), relation.alias, relation.columns, relation.token)
         if isinstance(relation, (Pivot, Unpivot)):
             source = self._relation(relation.source, names)
             columns = [*source.columns, *self._outer]
@@ -343,6 +359,28 @@ class Joining(Binding):
         titles = view.columns or [c.name for c in columns]
         made = [replace(c, name=t, qualifiers=(view.alias,)) for c, t in zip(columns, titles, strict=True)]
         return Planned(node, [*source.columns, *made])
+
+    def _function(self, relation: TableFunction, names: Names) -> Planned:
+        """The rows of a table function."""
+        call = relation.call
+        with self._cursor.located(relation.token):
+            scope = self._scope(self._outer, names)
+            if call.name != "range":
+                return Planned(*self._exploded(OneRow(), scope, call, False))
+            if not 1 <= len(call.args) <= 4:
+                raise InvalidArgumentError("`range` takes a first number, an end, a step and a number of partitions")
+            values = [self._bound(scope, arg) for arg in call.args]
+            if any(value.uses or contains(value.syntax, Subquery) for value in values) or self._correlated:
+                refuse("`range` of other than constants")
+            if any(value.typed.type == VOID for value in values):
+                raise InvalidArgumentError("`range` takes no null")
+            if len(values) > 2 and values[2].typed.literal == "0":
+                raise InvalidArgumentError("`range` needs a step other than 0")
+            numbers = [cast(self._context, value.typed, LONG) for value in values]
+            bounds = [Typed(LONG, "0"), *numbers] if len(numbers) == 1 else numbers
+            first, end, step = (*bounds, Typed(LONG, "1"))[:3]
+            column = Column(self._id(), "id", LONG)
+            return Planned(Numbers(column.id, first.sql, end.sql, step.sql), [column])
 
     def _exploded(self, node: Node, scope: Scope, call: Call, outer: bool) -> tuple[Node, list[Column]]:
         if len(call.args) != 1:

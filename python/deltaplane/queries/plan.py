@@ -24,6 +24,7 @@ __all__ = [
     "Joined",
     "Lateral",
     "Node",
+    "Numbers",
     "OneRow",
     "Output",
     "Project",
@@ -143,6 +144,22 @@ class Rows:
     def render(self, needed: Sequence[str]) -> str:
         listed = ", ".join(f"({', '.join(value.sql for value in row)})" for row in self.rows)
         return f"SELECT {_list(needed)} FROM (VALUES {listed}) AS v({', '.join(self.ids)})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        pass
+
+
+@dataclass
+class Numbers:
+    """Whole numbers from a first one to before another one, as the column `id`."""
+
+    id: str
+    first: str
+    end: str
+    step: str
+
+    def render(self, needed: Sequence[str]) -> str:
+        return f"SELECT {_list(needed)} FROM range({self.first}, {self.end}, {self.step}) AS v({self.id})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
         pass

@@ -14,9 +14,10 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.arrow_literals import shown_value
 from deltaplane.expr.program import compile_expressions
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax
+from deltaplane.expr.types import BOOLEAN
 from deltaplane.io.storage_options import VersionLike
-from deltaplane.queries.expressions import BEGINNINGS, Expressions
-from deltaplane.queries.functions.generators import GENERATORS
+from deltaplane.queries.expressions import FIRST_WORDS, Expressions
+from deltaplane.queries.functions.generators import GENERATORS, TABLE_FUNCTIONS
 from deltaplane.queries.syntax import (
     Item,
     Join,
@@ -26,6 +27,7 @@ from deltaplane.queries.syntax import (
     Query,
     Relation,
     Sampled,
+    TableFunction,
     TableName,
     Unpivot,
     Values,
@@ -57,6 +59,8 @@ _JOINS = {
     ("left", "anti", "join"): "anti",
     ("anti", "join"): "anti",
 }
+# Words that begin a value without parentheses around its row.
+_ROWS = ("array", "cast", "date", "map", "named_struct", "struct", "timestamp", "timestamp_ntz")
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 
 
@@ -101,21 +105,21 @@ class Relations(Expressions):
             elif kind != "cross" and self.take("using"):
                 using = tuple(self.listed(lambda: self.name("a column's name")))
             elif kind not in ("cross", "inner"):
-                self.expected("ON or USING")
+                on = Literal(True, BOOLEAN)
             left = Join(left, right, kind, on, using, token)
 
     def relation(self) -> Relation:
         """Parses a table, or a query or a join in parentheses."""
-        if self.take("lateral") and (self.peek() != "(" or self.peek(1) not in BEGINNINGS):
+        if self.take("lateral") and (self.peek() != "(" or self.peek(1) not in FIRST_WORDS):
             self.expected("a query in parentheses")
-        if self.peek() == "values" and self.peek(1) == "(":
+        if self.peek() == "values" and self.begins_row(1):
             token = self.at
             return self.nested(Query(self.values()), token)
         if self.peek() != "(":
+            if (function := self.function()) is not None:
+                return function
             made = self.table()
             return self.sampled(made) if made.alias is None else made
-        if self.peek(1) == "from":
-            self.refuse("a query that begins with FROM")
         token = self.at
         inner = 1
         while self.peek(inner) == "(":
@@ -123,13 +127,21 @@ class Relations(Expressions):
         self.at += 1
         # A query in two pairs of parentheses is a query, unlike a join whose first relation is a
         # query.
-        if self.peek(inner - 1) in BEGINNINGS and not self.is_join_of_queries():
+        if self.peek(inner - 1) in FIRST_WORDS and not self.is_join_of_queries():
             query = self.query()
             self.expect(")")
             return self.nested(query, token)
         joined = self.relations()
         self.expect(")")
         return joined
+
+    def begins_row(self, ahead: int) -> bool:
+        """Whether a row of VALUES begins there, instead of the alias of a table with this name."""
+        return (
+            self.kind(ahead) in ("number", "string", "raw", "hex")
+            or self.peek(ahead) in ("(", "-", "null", "true", "false")
+            or (self.peek(ahead) in _ROWS and (self.peek(ahead + 1) == "(" or self.kind(ahead + 1) == "string"))
+        )
 
     def is_join_of_queries(self) -> bool:
         """Whether the next parenthesis contains a joined relation in parentheses."""
@@ -159,6 +171,18 @@ class Relations(Expressions):
         return None
 
     # --- names of tables ----------------------------------------------------------------------------------------------
+
+    def function(self) -> TableFunction | None:
+        """Parses a table function: RANGE, or a generator, which gives a row for each element; None
+        for any other relation."""
+        if self.peek() not in TABLE_FUNCTIONS or self.peek(1) != "(":
+            return None
+        token, name = self.at, self.peek()
+        self.at += 1
+        call = Call(name, tuple(self.listed(self.expression)))
+        alias = self.alias()
+        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
+        return TableFunction(call, alias, columns, token)
 
     def table(self, *, alias: bool = True, version: bool = True) -> TableName:
         """A table's name, with its version and its alias where they are allowed."""

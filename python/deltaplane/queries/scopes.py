@@ -27,6 +27,7 @@ __all__ = [
     "Scope",
     "aggregates",
     "beside_aggregates",
+    "canonical",
     "condition_texts",
     "contains",
     "matching",
@@ -87,6 +88,36 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
             return replace(node, args=args, where=rewritten(node.where, change))
         return replace(node, args=args)
     return node
+
+
+# Operators whose operands may change places, and those among them whose nesting may change.
+_EITHER_WAY = ("+", "*", "&", "|", "^", "and", "or", "=", "==", "<=>")
+_IN_ANY_ORDER = _EITHER_WAY[:7]
+_TURNED = {">": "<", ">=": "<="}
+
+
+def canonical(node: Syntax) -> Syntax:
+    """One form of all trees that Spark takes for the same value: `a + b` and `b + a`, say. For
+    comparing trees, not for computing: a sum of floating-point numbers depends on its order.
+
+    Source: `Expression.canonicalized` of Spark's Catalyst.
+    """
+    if isinstance(node, Cast):
+        return Cast(canonical(node.arg), node.to, node.attempt)
+    if not isinstance(node, Call) or isinstance(node, Subquery):
+        return node
+    args = tuple(map(canonical, node.args))
+    if type(node) is not Call:
+        return replace(node, args=args)
+    if node.name in _TURNED:
+        return Call(_TURNED[node.name], args[::-1])
+    if node.name not in _EITHER_WAY:
+        return Call(node.name, args)
+    if node.name in _IN_ANY_ORDER:
+        args = tuple(
+            part for arg in args for part in (arg.args if type(arg) is Call and arg.name == node.name else (arg,))
+        )
+    return Call("=" if node.name == "==" else node.name, tuple(sorted(args, key=repr)))
 
 
 def condition_texts(source: Source) -> list[str]:
@@ -220,9 +251,6 @@ class Scope(Binder):
             raise InvalidArgumentError(f"`{node.name}` stands alone as a column or in LATERAL VIEW")
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
-        if node.name == "struct":
-            # The struct's fields would need the original names, which are already resolved here.
-            refuse("`struct` in a query, where `named_struct` says what fields are called,")
         if node.name == ".":
             # A field of a struct value, as in a dotted name.
             value, name = self.bind(node.args[0]), node.args[1]

@@ -47,6 +47,7 @@ from deltaplane.queries.scopes import (
     Scope,
     aggregates,
     beside_aggregates,
+    canonical,
     contains,
     matching,
     resolved,
@@ -293,16 +294,18 @@ class Selecting(Joining):
         for item in select.group_by:
             with self._cursor.located(item.token):
                 tree = self._group_tree(item, items, scope.columns)
-                if tree not in replaced:
+                key = canonical(tree)
+                if key not in replaced:
                     value = comparable(self._bound(scope, tree), "GROUP BY")
                     column = Column(self._id(), item.text, value.typed.type, bounds=carried(value.typed))
                     keys.append(self._computed(column.id, value))
                     columns.append(column)
-                    replaced[tree] = Ref((column.id,))
-                numbers.append([*replaced].index(tree))
+                    replaced[key] = Ref((column.id,))
+                numbers.append([*replaced].index(key))
         sets = (
             None
-            if select.sets in (None, ((),))
+            # One set of all rows is a group without keys, which exists without rows, too.
+            if select.sets is None or (select.sets == ((),) and not keys)
             else [sorted({numbers[i] for i in grouping_set}) for grouping_set in select.sets or ()]
         )
         trees_of_keys = [*replaced]
@@ -311,7 +314,8 @@ class Selecting(Joining):
         values: list[Output] = []
         for tree in trees:
             check_order(tree)
-        for aggregate_node in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
+        calls = {canonical(a): a for tree in trees for a in aggregates(tree)}
+        for aggregate_node in calls.values():
             with self._cursor.located(select.token):
                 grouping = aggregate_node.name in ("grouping", "grouping_id")
                 value = (
@@ -322,7 +326,7 @@ class Selecting(Joining):
             column = Column(self._id(), aggregate_node.name, value.typed.type, bounds=carried(value.typed))
             values.append(Output(column.id, value))
             columns.append(column)
-            replaced[aggregate_node] = Ref((column.id,))
+            replaced[canonical(aggregate_node)] = Ref((column.id,))
         replaced.known = {c.id: c for c in scope.columns if not c.outer}
         return Aggregation(node, keys, values, sets), columns, replaced
 
@@ -362,12 +366,13 @@ class Selecting(Joining):
 
 
 class _Replaced(dict[Syntax, Syntax]):
-    """The columns that replace groups and aggregate functions after the grouping."""
+    """The columns that replace groups and aggregate functions after the grouping, by the canonical
+    form of these."""
 
     known: Mapping[str, Column]
 
     def __call__(self, node: Syntax) -> Syntax | None:
-        made = self.get(node)
+        made = self.get(canonical(node))
         if made is None and isinstance(node, Ref) and node.id in self.known:
             raise InvalidArgumentError(
                 f"`{self.known[node.id].name}` is neither in GROUP BY nor in an aggregate function: add it to one of both"
@@ -409,12 +414,13 @@ def _grouping(
         refuse(f"`{call.name}` where a key is in no set")
     if sets is None:
         raise InvalidArgumentError(f"`{call.name}` needs GROUPING SETS, ROLLUP or CUBE")
+    args = list(map(canonical, call.args))
     if call.name == "grouping":
-        if len(call.args) != 1 or call.args[0] not in trees:
+        if len(args) != 1 or args[0] not in trees:
             raise InvalidArgumentError("`grouping` takes one of the expressions that rows are grouped by")
-        key = keys[trees.index(call.args[0])].value
+        key = keys[trees.index(args[0])].value
         return Value(Typed(BYTE, f"CAST(GROUPING({key.typed.sql}) AS TINYINT)"), key.uses, call)
-    if call.args and list(call.args) != list(trees):
+    if args and args != list(trees):
         raise InvalidArgumentError("`grouping_id` takes all the expressions that rows are grouped by, in their order")
     listed = ", ".join(key.value.typed.sql for key in keys)
     uses = frozenset().union(*(key.value.uses for key in keys))

@@ -30,6 +30,7 @@ __all__ = [
     "SetOperation",
     "Star",
     "Subquery",
+    "TableFunction",
     "TableName",
     "Unpivot",
     "Values",
@@ -65,6 +66,16 @@ class TableName:
     def qualifiers(self) -> tuple[str, ...]:
         """The qualifiers that may precede its columns."""
         return self.parts if self.alias is None else (self.alias,)
+
+
+@dataclass(frozen=True)
+class TableFunction:
+    """A function as a relation, of constants: RANGE, or a generator."""
+
+    call: Call
+    alias: str | None = None
+    columns: tuple[str, ...] = ()
+    token: int = 0
 
 
 @dataclass(frozen=True)
@@ -244,7 +255,7 @@ class Unpivot:
     token: int = 0
 
 
-Relation = TableName | Nested | Join | Sampled | View | Pivot | Unpivot
+Relation = TableName | TableFunction | Nested | Join | Sampled | View | Pivot | Unpivot
 
 
 @dataclass(frozen=True)

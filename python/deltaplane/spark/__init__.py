@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from deltaplane.spark.scan.plan import plan
     from deltaplane.spark.scan.read import create_or_replace_temp_view, read, read_changes
     from deltaplane.spark.session_hooks.catalog_transactions import atomic_batch, transaction
-    from deltaplane.spark.session_hooks.enable import configure_spark_with_delta_pip, disable, enable, sql
+    from deltaplane.spark.session_hooks.enable import configure_spark_with_delta_pip, disable, enable
+    from deltaplane.spark.session_hooks.run_statement import sql
     from deltaplane.spark.stream.read import read_stream
     from deltaplane.spark.stream.write import foreach_batch, write_stream
     from deltaplane.spark.writing.frame_writer import write
@@ -83,7 +84,7 @@ _LATER = {
     "configure_spark_with_delta_pip": "spark.session_hooks.enable",
     "disable": "spark.session_hooks.enable",
     "enable": "spark.session_hooks.enable",
-    "sql": "spark.session_hooks.enable",
+    "sql": "spark.session_hooks.run_statement",
 }
 
 

@@ -50,7 +50,6 @@ _ABSENT = {
     "cache": "cache() a frame of the table",
     "clear": "",
     "drop": "delete the table's folder",
-    "from": "begin the query with SELECT, or the statement with INSERT",
     "msck": "the log says which partitions there are; FSCK REPAIR TABLE takes out files that are gone",
     "refresh": "",
     "set": "",

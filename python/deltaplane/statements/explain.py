@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.expressions import FIRST_WORDS
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query
@@ -46,7 +46,7 @@ def _read(cursor: Grammar) -> Explanation:
     if form in _FORMS_OF_SPARK and cursor.own_queries:
         cursor.refuse(f"EXPLAIN {form.upper()}")
     cursor.at += bool(form)
-    if cursor.peek() not in (*BEGINNINGS, "("):
+    if cursor.peek() not in (*FIRST_WORDS, "("):
         cursor.expected("a query")
     return Explanation(cursor.last_query(), cursor, form)
 

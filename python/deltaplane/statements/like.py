@@ -97,7 +97,8 @@ class CreateLike:
         """The definition of a session's table in another format, or of its view."""
         if session.spark is None or self.source.path is not None:
             return None
-        from deltaplane.spark.jvm.internals import definition, is_connect
+        from deltaplane.spark.jvm.catalog_entries import definition
+        from deltaplane.spark.jvm.internals import is_connect
         from deltaplane.spark.jvm.schema import delta_schema_json, quoted
 
         if is_connect(session.spark):

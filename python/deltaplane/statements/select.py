@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.expressions import FIRST_WORDS
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.results.query_result import QueryResult
 from deltaplane.queries.running import prepared
@@ -44,4 +44,4 @@ def read_query(cursor: Grammar) -> Selection:
 
 
 # WITH is missing here, since another statement may follow it: `with_queries` parses it.
-STATEMENTS = tuple(Statement((word,), read_query) for word in (*BEGINNINGS, "(") if word != "with")
+STATEMENTS = tuple(Statement((word,), read_query) for word in (*FIRST_WORDS, "(") if word != "with")

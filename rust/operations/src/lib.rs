@@ -35,6 +35,7 @@
 pub mod add_view;
 pub mod c_stream;
 pub mod changes;
+pub mod core_functions;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "helpers of tests fail by it")]
 #[path = "../../store/tests/contract/counted.rs"]
@@ -54,6 +55,7 @@ pub mod panics;
 pub mod rewrite;
 pub mod row_source;
 pub mod scan;
+pub mod strict_math;
 pub mod string_list;
 pub mod struct_shapes;
 pub mod table_check;

@@ -69,8 +69,8 @@ mod _native {
         values::added_files::AddedFiles,
         values::predicate::Predicate,
         write::{
-            NewestVersion, WriteJob, adopt_files, begin_after_commit, create_table, decimal_results, discard_files,
-            end_after_commit, finish_background, is_table, rows_in_table_types, write_files,
+            NewestVersion, WriteJob, adopt_files, begin_after_commit, create_table, discard_files, end_after_commit,
+            finish_background, function_values, is_table, rows_in_table_types, write_files,
         },
     };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{AFTER_COMMIT, DryRun, Protocols, WriteRequest, own_commits};
-use deltaplane_operations::decimals::{self, Operator};
+use deltaplane_operations::core_functions;
 use deltaplane_operations::newest_version::NewestVersion as Newest;
 use deltaplane_operations::table_types;
 use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
@@ -201,9 +201,9 @@ pub(crate) fn rows_in_table_types(rows: Rows, table: Option<&TableSchema>) -> Re
     Ok((schema, futures::stream::iter(rows).boxed()).into())
 }
 
-/// The results of an operator of two columns of decimals, null where they don't fit.
+/// The values of a function of the core for rows of its arguments, by the name in DuckDB.
 #[boundary]
-pub(crate) fn decimal_results(rows: Rows, sign: &str, precision: u8, scale: i8) -> Result<ArrowStream> {
-    let (schema, rows) = decimals::decimal_results(rows.0, Operator::of(sign)?, precision, scale)?;
-    Ok((schema, futures::stream::iter(rows).boxed()).into())
+pub(crate) fn function_values(rows: Rows, name: &str) -> Result<ArrowStream> {
+    let (schema, values) = core_functions::function_values(rows.0, name)?;
+    Ok((schema, futures::stream::iter(values).boxed()).into())
 }

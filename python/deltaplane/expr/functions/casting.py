@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deltaplane.expr.casts import cast
 from deltaplane.expr.functions.times import parsed
 from deltaplane.expr.registry import admit
@@ -18,6 +20,8 @@ def _conversion(name: str, to: SparkType, *, attempt: bool = False, formats: boo
             value = parsed(context, name, args, to)
         elif len(args) == 1:
             value = cast(context, args[0], to)
+            if value is args[0] and value.literal is not None:
+                value = replace(value, is_cast=True)
         else:
             mistyped(name, args)
         return attempted(value, *args) if attempt else value

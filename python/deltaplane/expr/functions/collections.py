@@ -242,5 +242,8 @@ def _of_map(name: str, args: list[Typed], part: int) -> Typed:
 def _has_key(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 2 or args[0].type.name != "map" or not takes(args[0].type.parts[0], args[1].type):
         mistyped("map_contains_key", args)
+    # Spark converts no text to the type of the keys here, and no key to text.
+    if STRING in (args[1].type, args[0].type.parts[0]) and args[1].type not in (args[0].type.parts[0], VOID):
+        mistyped("map_contains_key", args)
     key = cast(context, args[1], args[0].type.parts[0])
     return made(BOOLEAN, f"list_contains(map_keys({args[0].sql}), {key.sql})", args[0], key)

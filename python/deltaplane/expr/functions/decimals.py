@@ -15,7 +15,7 @@ __all__ = ["operation", "register", "sized"]
 # Digits behind the point that a result keeps, if it has them.
 _LEAST_SCALE = 6
 _NAMES = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
-_NAME = re.compile(r"decimal_([a-z]+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)")
+_NAME = re.compile(r"decimal_[a-z]+_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)_(\d+)")
 
 
 def sized(precision: int, scale: int) -> SparkType:
@@ -46,19 +46,18 @@ def operation(sign: str, a: Typed, b: Typed, to: SparkType) -> str:
 
 
 def register(connection: Any, sql: str, known: set[str]) -> None:
-    """Makes the functions of `operation` that a statement calls known to a DuckDB connection, and
-    adds their names to those that it knows already."""
+    """Makes the functions of `operation` known that a statement calls, as
+    `core_functions.register`."""
     for match in _NAME.finditer(sql):
-        name, word, *digits = match[0], *match.groups()
+        name, *digits = match[0], *match.groups()
         if name in known:
             continue
         known.add(name)
-        sign = next(sign for sign, called in _NAMES.items() if called == word)
         sizes = list(map(int, digits))
         left, right, to = (decimal(*sizes[i : i + 2]) for i in (0, 2, 4))
         connection.create_function(
             name,
-            _function(sign, left, right, to),
+            _function(name, left, right),
             [left.duck, right.duck],
             to.duck,
             type="arrow",
@@ -66,7 +65,7 @@ def register(connection: Any, sql: str, known: set[str]) -> None:
         )
 
 
-def _function(sign: str, left: SparkType, right: SparkType, to: SparkType) -> Any:
+def _function(name: str, left: SparkType, right: SparkType) -> Any:
     import pyarrow as pa
 
     from deltaplane import _native
@@ -78,7 +77,7 @@ def _function(sign: str, left: SparkType, right: SparkType, to: SparkType) -> An
         # DuckDB gives small decimals in fewer bits.
         columns = [values.cast(t) for values, t in zip((left_values, right_values), types, strict=True)]
         rows = pa.table(columns, ["a", "b"])
-        values = Scan(_native.decimal_results(rows, sign, to.precision, to.scale)).to_arrow().column(0)
+        values = Scan(_native.function_values(rows, name)).to_arrow().column(0)
         return values.combine_chunks()
 
     return run

@@ -62,7 +62,7 @@ def _as_decimals(context: Context, a: Typed, b: Typed) -> tuple[Typed, Typed]:
     def converted(x: Typed, other: Typed) -> Typed:
         if x.type == VOID:
             return cast(context, x, other.type)
-        if x.type.integral and x.literal is not None:
+        if x.type.integral and x.literal is not None and not x.is_cast:
             return cast(context, x, decimal(len(x.literal.lstrip("-")), 0))
         return cast(context, x, as_decimal(x.type))
 

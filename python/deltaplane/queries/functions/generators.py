@@ -7,9 +7,11 @@ from deltaplane.expr.syntax import Call, Syntax
 from deltaplane.expr.typed import Typed, mistyped
 from deltaplane.expr.types import INT, SparkType
 
-__all__ = ["GENERATORS", "generated", "generates"]
+__all__ = ["GENERATORS", "TABLE_FUNCTIONS", "generated", "generates"]
 
 GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
+# Functions that are a relation.
+TABLE_FUNCTIONS = (*GENERATORS, "range")
 
 
 def generates(node: Syntax) -> bool:

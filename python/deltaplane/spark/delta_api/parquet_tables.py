@@ -14,7 +14,8 @@ from deltaplane.commands.clone import Clone, check_parquet_clone
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from deltaplane.spark.datasource.delta_options import default_properties
 from deltaplane.spark.dml.optimize import clone_parquet_by_tasks, convert_by_tasks
-from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable, held_entry, held_property, held_table
+from deltaplane.spark.jvm.catalog_entries import held_entry, held_property, held_table
+from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.names import (
     FORMATS,

@@ -44,7 +44,8 @@ from deltaplane.spark.execution.store_cast import (
     stored_by_position,
     widens_columns,
 )
-from deltaplane.spark.jvm.internals import Jvm, held_entry
+from deltaplane.spark.jvm.catalog_entries import held_entry
+from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.names import (
     FORMATS,

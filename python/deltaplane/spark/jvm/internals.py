@@ -1,5 +1,5 @@
-"""Accesses Spark's internal JVM classes: only this module and `_java` name them, and a probe checks
-that they have the expected form.
+"""Accesses Spark's internal JVM classes: only this module and `java_sources` name them, and a
+probe checks that they have the expected form.
 
 Doesn't access tables.
 """
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeAlias
 
-from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.errors.refusals import come_back
 from deltaplane.spark.jvm import java_sources as _java
 from deltaplane.spark.jvm.callbacks import start_callbacks
@@ -30,12 +29,11 @@ __all__ = [
     "Jvm",
     "NativeScanUnavailable",
     "arrow_schema",
-    "definition",
     "delta_jar",
-    "held_entry",
-    "held_table",
+    "in_own_catalog",
     "is_connect",
     "is_on",
+    "items",
     "let_go_of_catalog",
     "session_settings",
     "spark_schema",
@@ -156,107 +154,10 @@ def _has_class(spark: Any, name: str) -> bool:
     return True
 
 
-def held_table(spark: Any, name: str) -> tuple[str, str] | None:
-    """Format and location of the table under a name in the session's own catalog; None for a view
-    and for an unknown name."""
-    table = _held(spark, name)
-    if table is None or not table.provider().isDefined() or not table.storage().locationUri().isDefined():
-        return None
-    return str(table.provider().get()), _path_text(spark, table.storage().locationUri().get())
-
-
-def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
-    """Format and location of the entry under a name in the session's own catalog, "view" for a
-    permanent view, None without an entry. Ignores temporary views, as statements that create tables
-    do."""
-    table = _held(spark, name, past_temp_views=True)
-    if table is None:
-        return None
-    if str(table.tableType().name()) == "VIEW":
-        return "view", None
-    provider, location = table.provider(), table.storage().locationUri()
-    return (
-        str(provider.get()) if provider.isDefined() else "hive",
-        _path_text(spark, location.get()) if location.isDefined() else None,
-    )
-
-
-def _path_text(spark: Any, uri: Any) -> str:
-    """A catalog's URI in Hadoop's notation, in which nothing is percent-encoded."""
-    return str(spark._jvm.org.apache.hadoop.fs.Path(uri).toString())
-
-
-def held_property(spark: Any, name: str, key: str) -> str | None:
-    """A property of a table in the catalog, by the table's name."""
-    table = _held(spark, name)
-    value = None if table is None else table.properties().get(key)
-    return str(value.get()) if value is not None and value.isDefined() else None
-
-
-def delete_folder(spark: Any, location: str) -> None:
-    """Deletes a folder, named in Hadoop's notation, with its contents."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(location)
-    path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
-
-
-def move_folder(spark: Any, location: str, to: str) -> bool:
-    """Moves a folder in one of Spark's file systems to a free location; returns whether it
-    succeeded."""
-    paths = spark._jvm.org.apache.hadoop.fs
-    old, new = paths.Path(location), paths.Path(to)
-    files = old.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    return not files.exists(new) and bool(files.rename(old, new))
-
-
-def _in_catalog(name: str) -> str:
+def in_own_catalog(name: str) -> str:
     """A name without the prefix of the session's own catalog."""
     catalog, _, rest = name.partition(".")
     return rest if catalog.strip("`").lower() == "spark_catalog" else name
-
-
-def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[str, str]] | None:
-    """Schema (JSON), partition columns, comment and properties of a table or view in the catalog;
-    None for an unknown name."""
-    table = _held(spark, name)
-    if table is None:
-        from pyspark.errors import PySparkException
-
-        try:
-            return str(spark.table(name).schema.json()), [], None, {}
-        except PySparkException:
-            return None
-    comment = table.comment()
-    properties = [] if table.tableType().name() == "VIEW" else _items(table.properties().toSeq())
-    return (
-        str(table.schema().json()),
-        [str(name) for name in _items(table.partitionColumnNames())],
-        str(comment.get()) if comment.isDefined() else None,
-        {str(pair._1()): str(pair._2()) for pair in properties},
-    )
-
-
-def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
-    """The catalog's table under a name; None for a temporary view (unless ignored) and for an
-    unknown name."""
-    if is_connect(spark):
-        raise UnsupportedFeatureError(
-            f"the name {name} stands in the server's catalog, which a Spark Connect client can't ask: give the table's path instead, to "
-            "forPath or location, or as delta.`/path`"
-        )
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    state = spark._jsparkSession.sessionState()
-    try:
-        identifier = state.sqlParser().parseTableIdentifier(_in_catalog(name))
-        if not past_temp_views and state.catalog().isTempView(identifier):
-            return None
-        if not state.catalog().tableExists(identifier):
-            return None
-        return state.catalog().getTableMetadata(identifier)
-    except (PySparkException, Py4JJavaError):
-        # The name belongs to another catalog, or is unknown.
-        return None
 
 
 def arrow_schema(schema: Any) -> Any:
@@ -278,7 +179,7 @@ def spark_schema(schema: Any) -> Any:
     return from_arrow_schema(pa.schema(schema), prefer_timestamp_ntz=True)
 
 
-def _items(seq: Any) -> Iterator[Any]:
+def items(seq: Any) -> Iterator[Any]:
     """The elements of a Scala sequence. Python's iteration would end with a JVM exception, whose
     transfer takes eighty calls."""
     return map(seq.apply, range(seq.size()))
@@ -293,7 +194,7 @@ def _class_name(node: Any) -> str:
 def _nodes(plan: Any) -> Iterator[Any]:
     """A plan and all plans below it."""
     yield plan
-    for child in _items(plan.children()):
+    for child in items(plan.children()):
         yield from _nodes(child)
 
 
@@ -437,9 +338,9 @@ class Jvm:
         return [
             Condition(
                 condition.sql(),
-                [list(map(str, _items(attribute.qualifier()))) for attribute in _items(condition.references().toSeq())],
+                [list(map(str, items(attribute.qualifier()))) for attribute in items(condition.references().toSeq())],
             )
-            for condition in _items(filters)
+            for condition in items(filters)
         ]
 
     def data_frame(
@@ -507,7 +408,7 @@ class Jvm:
 
     def catalog_entry(self, spark: Any, name: str) -> list[list[str]]:
         """The entry of a table in the session's own catalog, in the form of `java/Catalogs`."""
-        lines = self._frames.heldTable(spark._jsparkSession, _in_catalog(name))
+        lines = self._frames.heldTable(spark._jsparkSession, in_own_catalog(name))
         return [str(line).split("\0") for line in lines]
 
     def change_catalog_entry(
@@ -517,7 +418,7 @@ class Jvm:
         java = self.hash_map()
         for key, value in properties.items():
             java.put(key, value)
-        self._frames.changeHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, java)
+        self._frames.changeHeld(spark._jsparkSession, in_own_catalog(name), provider, schema_json, java)
 
     def create_catalog_entry(
         self, spark: Any, name: str, provider: str, schema_json: str, location: str, properties: Mapping[str, str]
@@ -527,7 +428,7 @@ class Jvm:
         java = self.hash_map()
         for key, value in properties.items():
             java.put(key, value)
-        self._frames.createHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, location, java)
+        self._frames.createHeld(spark._jsparkSession, in_own_catalog(name), provider, schema_json, location, java)
 
     def view_using(self, spark: Any, text: str) -> tuple[str, list[str], bool, bool, dict[str, str]]:
         """The format of CREATE TEMPORARY VIEW … USING, the parts of the view's name, whether it may
@@ -542,12 +443,12 @@ class Jvm:
 
     def rename_catalog_entry(self, spark: Any, name: str, to: str) -> None:
         """Renames a table's entry in the session's own catalog."""
-        self._frames.renameHeld(spark._jsparkSession, _in_catalog(name), _in_catalog(to))
+        self._frames.renameHeld(spark._jsparkSession, in_own_catalog(name), in_own_catalog(to))
 
     def move_catalog_entry(self, spark: Any, name: str, location: str) -> None:
         """Changes the location, in Hadoop's notation, of a table's entry in the session's own
         catalog."""
-        self._frames.moveHeld(spark._jsparkSession, _in_catalog(name), location)
+        self._frames.moveHeld(spark._jsparkSession, in_own_catalog(name), location)
 
     def plain_view(self, view: Any) -> list[str] | None:
         """The table whose columns a view selects, see `java/Views`; None for any other view."""
@@ -683,7 +584,7 @@ class Jvm:
 
     def alias_of(self, frame: Any) -> str | None:
         """A frame's alias for expressions, if it has one."""
-        for attribute in _items(frame._jdf.queryExecution().analyzed().output()):
+        for attribute in items(frame._jdf.queryExecution().analyzed().output()):
             qualifier = attribute.qualifier()
             return str(qualifier.last()) if qualifier.nonEmpty() else None
         return None
@@ -740,12 +641,12 @@ class Jvm:
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""
         references = filtered._jdf.queryExecution().analyzed().condition().references().toSeq()
-        return [str(attribute.name()) for attribute in _items(references)]
+        return [str(attribute.name()) for attribute in items(references)]
 
     def mentions(self, expression: Any, frame: Any) -> bool:
         """Whether a Spark expression uses columns of this very frame."""
         ids = {attribute.exprId().id() for attribute in self._output(frame)}
-        leaves = _items(self.expression_of(expression).collectLeaves())
+        leaves = items(self.expression_of(expression).collectLeaves())
         named = (leaf for leaf in leaves if _class_name(leaf) == "AttributeReference")
         return any(leaf.exprId().id() in ids for leaf in named)
 
@@ -785,7 +686,7 @@ class Jvm:
         return Column(self._frames.column(cast))
 
     def _output(self, frame: Any) -> list[Any]:
-        return list(_items(frame._jdf.queryExecution().analyzed().output()))
+        return list(items(frame._jdf.queryExecution().analyzed().output()))
 
     def expression_of(self, column: Any) -> Any:
         """A column's expression before Spark resolves it."""

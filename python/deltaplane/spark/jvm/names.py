@@ -20,7 +20,8 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.io.storage_options import storage_options_text
-from deltaplane.spark.jvm.internals import Jvm, delete_folder, held_entry, held_property, held_table, move_folder
+from deltaplane.spark.jvm.catalog_entries import delete_folder, held_entry, held_property, held_table, move_folder
+from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.location import absolute_location, hadoop_location
 from deltaplane.spark.jvm.schema import shown
 from deltaplane.spark.jvm.session_catalogs import catalog_of, full_name, is_name

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 
-@checked(spark="SparkSession | _Original", options="Mapping | None")
+@checked(spark="SparkSession | OriginalSession", options="Mapping | None")
 @of_session(lambda spark, *_, **__: spark)
 @traced("PLAN", 1)
 def plan(

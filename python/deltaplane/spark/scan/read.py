@@ -63,7 +63,7 @@ _BOUND = "spark.deltaplane.distributedPlanBytes"
 _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
 
 
-@checked(spark="SparkSession | _Original", options="Mapping | None")
+@checked(spark="SparkSession | OriginalSession", options="Mapping | None")
 @of_session(lambda spark, *_, **__: spark)
 def read(
     spark: SparkSession,
@@ -131,7 +131,7 @@ def read(
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, {**access, **spark_options})
 
 
-@checked(spark="SparkSession | _Original", options="Mapping | None")
+@checked(spark="SparkSession | OriginalSession", options="Mapping | None")
 @of_session(lambda spark, *_, **__: spark)
 def read_changes(
     spark: SparkSession,
@@ -202,7 +202,7 @@ def read_changes(
     return frame.limit(0) if versions.first > last else frame
 
 
-@checked(spark="SparkSession | _Original", options="Mapping | None")
+@checked(spark="SparkSession | OriginalSession", options="Mapping | None")
 @of_session(lambda spark, *_, **__: spark)
 def create_or_replace_temp_view(
     spark: SparkSession,

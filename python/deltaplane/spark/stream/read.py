@@ -41,7 +41,7 @@ __all__ = ["read_stream"]
 _log = logging.getLogger(__name__)
 
 
-@checked(spark="SparkSession | _Original", options="Mapping | None")
+@checked(spark="SparkSession | OriginalSession", options="Mapping | None")
 @of_session(lambda spark, *_, **__: spark)
 def read_stream(
     spark: SparkSession, path: TableUri, options: Mapping[str, Any] | None = None, **stream_options: Any

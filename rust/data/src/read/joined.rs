@@ -27,27 +27,33 @@ pub(super) fn with_joined(
 ) -> BoxStream<'static, Result<RecordBatch>> {
     // Two small batches together have fewer than twice these rows.
     let few_rows = FEW_ROWS.min(most_rows / 2);
-    let is_small = move |batch: &RecordBatch| batch.num_rows() < few_rows && batch.get_array_memory_size() < FEW_BYTES;
+    // The bytes of a small batch.
+    let small = move |next: &Result<RecordBatch>| {
+        let few = next.as_ref().ok().filter(|batch| batch.num_rows() < few_rows)?;
+        Some(few.get_array_memory_size()).filter(|bytes| *bytes < FEW_BYTES)
+    };
     stream::unfold((batches.fuse(), None), move |(mut batches, next)| async move {
-        let first = match next {
+        let mut next = match next {
             Some(next) => next,
             None => batches.next().await?,
         };
-        let mut waiting = match first {
-            Ok(few) if is_small(&few) => vec![few],
-            other => return Some((vec![other], (batches, None))),
-        };
         let end = Instant::now() + MOST_WAITING;
-        let mut rows = waiting.iter().map(RecordBatch::num_rows).sum::<usize>();
-        let mut bytes = waiting.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
-        while rows < few_rows && bytes < FEW_BYTES && waiting.len() < MOST_BATCHES {
-            match timeout_at(end, batches.next()).await {
-                Ok(Some(Ok(few))) if is_small(&few) => {
+        let (mut waiting, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        loop {
+            match (small(&next), next) {
+                (Some(size), Ok(few)) => {
                     rows += few.num_rows();
-                    bytes += few.get_array_memory_size();
+                    bytes += size;
                     waiting.push(few);
                 }
-                Ok(Some(other)) => return Some((passed_on(waiting), (batches, Some(other)))),
+                (_, other) if waiting.is_empty() => return Some((vec![other], (batches, None))),
+                (_, other) => return Some((passed_on(waiting), (batches, Some(other)))),
+            }
+            if rows >= few_rows || bytes >= FEW_BYTES || waiting.len() >= MOST_BATCHES {
+                break;
+            }
+            match timeout_at(end, batches.next()).await {
+                Ok(Some(another)) => next = another,
                 Ok(None) | Err(_) => break,
             }
         }

@@ -13,7 +13,7 @@ use deltaplane_store::Store;
 use serde_json::Value;
 
 use crate::commit::reader::{Commit, CommitFiles};
-use crate::transaction::{Staged, recent_commits};
+use crate::transaction::recent_commits;
 use crate::{Snapshot, history};
 
 /// Facts of the winners so far, for the next attempt.
@@ -67,15 +67,6 @@ impl Rebase {
             self.give_ids(&a.path, &mut a.base_row_id, &mut a.default_row_commit_version);
             a
         })
-    }
-
-    /// The intent with the current state of its files.
-    pub(crate) fn applied(&self, staged: &Staged) -> Staged {
-        Staged {
-            adds: self.adds(&staged.adds).collect(),
-            removes: self.removes(&staged.removes).collect(),
-            ..staged.clone()
-        }
     }
 
     fn give_ids(&self, path: &str, id: &mut Option<i64>, version: &mut Option<i64>) {
