@@ -152,6 +152,12 @@ EXPRESSIONS: list[str] = [
     "l1 % k",
     *(f"pmod({a}, {b})" for a, b in zip(_WHOLE, _OTHER_WHOLE, strict=True)),
     "pmod(n, k)",
+    *(f"pmod({a})" for a in ("f1, f2", "d1, d2", "d1 / 7, 0.5D", "f1, k", "d1, -2.5D")),
+    *(
+        f"width_bucket({a})"
+        for a in ("d1, 0, 10, 5", "d1, 10, 0, 4", "k, -5.5D, 5.5D, 7", "d1, d2, 3, k", "f1, 1, 1, 3")
+    ),
+    "width_bucket(i1, 0, 100, l1)",
     *(f"-{a}" for a in _NUMBERS),
     *(f"negative({a})" for a in _NUMBERS),
     *(f"positive({a})" for a in _NUMBERS),
@@ -325,6 +331,7 @@ EXPRESSIONS: list[str] = [
     "hash(concat(t1, t2, tt))",
     *(f"{f}({a})" for f in ("md5", "sha1", "sha", "hex") for a in ("t1", "x")),
     "hex(l1)",
+    *(f"unhex({a})" for a in ("t1", "tn", "hex(l1)", "hex(t1)", "k", "'0'", "'xyz'", "''")),
     "hex(i1)",
     "sha2(t1, 256)",
     "sha2(x, 0)",
@@ -411,6 +418,17 @@ EXPRESSIONS: list[str] = [
         )
     ),
     "regexp_extract(t1, '([a-z]+)')",
+    *(
+        f"{f}({t}, r'{p}')"
+        for f in ("regexp_count", "regexp_substr")
+        for t in ("t1", "tn", "td")
+        for p in ("[a-z]", "a|b", r"\\d+", "(ab|a)b?")
+    ),
+    *(
+        f"regexp_extract_all({a})"
+        for a in ("t1, '([a-z])'", "td, r'(\\d+)-(\\d+)', 2", "tn, '[0-9]+', 0", "t1, '(a)|(b)', 2")
+    ),
+    "regexp_substr(t1, 'x$')",
     *(
         f"regexp_replace({t}, r'{p}', r'{by}')"
         for t, p, by in (
@@ -560,6 +578,8 @@ EXPRESSIONS: list[str] = [
     "mp['a']",
     "element_at(ai, k)",
     "element_at(mp, 'b')",
+    "try_element_at(ai, k)",
+    "try_element_at(mp, 'b')",
     "st.x",
     "st.Y",
     "named_struct('p', i1, 'q', t1)",

@@ -604,6 +604,10 @@ QUERIES += [
     "SELECT id FROM sales WHERE k NOT LIKE ALL ('a%', 'b%')",
     "SELECT struct(id, id + 1, i AS z, s.x) AS a, struct(sales.K) AS b, to_json(struct(k, id)) AS c FROM sales",
     "SELECT struct(id, k).id AS a FROM sales",
+    # sums that may be out of range
+    "SELECT k, try_sum(i) AS a, try_sum(d) AS b, try_sum(m) AS c, try_avg(id) AS d, try_avg(m) AS e FROM sales GROUP BY k",
+    "SELECT try_sum(9223372036854775807L) AS a, try_sum(DISTINCT id) AS b, try_avg(9223372036854775807L) AS c FROM sales",
+    "SELECT id, try_sum(9223372036854775807L) OVER (ORDER BY id ROWS 1 PRECEDING) AS a FROM sales",
     # powers and logarithms
     "SELECT id, power(id, 2) AS a, ln(id) AS b, exp(f) AS c, log10(m) AS d, log(3, id) AS e, log2(id) AS f FROM sales",
     "SELECT k, sum(power(id, 0.5)) > 1 AS a, max(ln(id)) AS b FROM sales GROUP BY k",
@@ -715,6 +719,8 @@ FAILING = [
     "SELECT id, (SELECT n FROM codes c WHERE c.k = sales.k) AS n FROM sales",
     "SELECT id FROM sales WHERE NULL",
     "SELECT 1 / 0 AS x",
+    "SELECT try_sum(id / 0) AS x FROM sales",
+    "SELECT try_element_at(array(1), 0) AS x",
     "SELECT -3.4028235E39f AS x",
     "SELECT 1E309 AS x",
     "SELECT 3.4028234663852887E38f AS x",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import convert, takes, unified
 from deltaplane.expr.registry import admit
-from deltaplane.expr.typed import Context, Typed, failing, made, mistyped, refuse
+from deltaplane.expr.typed import Context, Typed, failing, guarded, made, mistyped, refuse
 from deltaplane.expr.types import BOOLEAN, INT, LONG, STRING, VOID, SparkType, array, text
 
 _FAMILY = "collections"
@@ -102,6 +102,23 @@ def _element_at(context: Context, args: list[Typed]) -> Typed:
     sql = (
         f"CASE WHEN {a} IS NULL OR {i} IS NULL THEN NULL WHEN {i} = 0 OR abs(CAST({i} AS BIGINT)) > len({a}) THEN {bad} "
         f"ELSE list_extract({a}, {i}) END"
+    )
+    return made(to, sql, *args, throws=True)
+
+
+@admit(_FAMILY, "try_element_at")
+def _try_element_at(context: Context, args: list[Typed]) -> Typed:
+    """Null for an element that isn't there; an index of 0 is an error all the same."""
+    if len(args) == 2 and args[0].type.name == "map":
+        return _of_key(context, "try_element_at", *args)
+    a, i = _index(_array("try_element_at", args, 2), args[1], "try_element_at")
+    to = args[0].type.parts[0]
+    sql = guarded(
+        f"{i} = 0 AND {a} IS NOT NULL",
+        "INVALID_INDEX_OF_ZERO",
+        "elements are counted from 1",
+        f"list_extract({a}, {i})",
+        to,
     )
     return made(to, sql, *args, throws=True)
 

@@ -25,6 +25,15 @@ def _hex(context: Context, args: list[Typed]) -> Typed:
     return made(STRING, f"hex({value.sql})", value)
 
 
+@admit(_FAMILY, "unhex")
+def _unhex(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not takes(STRING, args[0].type):
+        mistyped("unhex", args)
+    value = cast(context, args[0], STRING)
+    even = f"CASE WHEN length({value.sql}) % 2 = 1 THEN '0' || {value.sql} ELSE {value.sql} END"
+    return made(BINARY, f"CASE WHEN regexp_full_match({value.sql}, '[0-9a-fA-F]*') THEN unhex({even}) END", value)
+
+
 @admit(_FAMILY, "sha2")
 def _sha2(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 2 or args[1].type != INT:

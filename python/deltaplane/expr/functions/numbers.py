@@ -282,9 +282,14 @@ def _decimal_remainder(a: Typed, b: Typed) -> Typed:
 
 @admit(_FAMILY, "pmod")
 def _pmod(context: Context, args: list[Typed]) -> Typed:
-    a, b = _alike(context, "pmod", *_pair("pmod", args))
-    if a.type.name not in ("byte", "short", "integer", "long"):
-        refuse(f"`pmod` on {a.type}")
+    a, b = _pair("pmod", args)
+    if _decimals(a, b):
+        refuse(f"`pmod` on {a.type if a.type.name == 'decimal' else b.type}")
+    a, b = _alike(context, "pmod", a, b)
+    if a.type.fractional:
+        r = remainder(a, b)
+        positive = remainder(made(a.type, f"({r} + {b.sql})"), b)
+        return _divided(a, b, a.type, f"CASE WHEN {r} < 0 THEN {positive} ELSE {r} END")
     r = made(a.type, remainder(a, b), a, b)
     wide = f"(CAST({r.sql} AS HUGEINT) + {b.sql}) % nullif({b.sql}, 0)"
     # Below the least number Spark wraps around.
@@ -440,6 +445,14 @@ forms(_FAMILY, "degrees", Form([DOUBLE], DOUBLE, "({0} * CAST('57.29577951308232
 forms(_FAMILY, "radians", Form([DOUBLE], DOUBLE, "({0} * CAST('0.017453292519943295' AS DOUBLE))"))
 forms(_FAMILY, "pi", Form([], DOUBLE, "CAST('3.141592653589793' AS DOUBLE)"))
 forms(_FAMILY, "e", Form([], DOUBLE, "CAST('2.718281828459045' AS DOUBLE)"))
+# The number of a bucket among equal ones between two bounds, which may be in either order.
+_BUCKET = """CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL OR {3} IS NULL OR {3} <= 0 OR {3} = 9223372036854775807
+OR isnan({0}) OR {1} = {2} OR NOT isfinite({1}) OR NOT isfinite({2}) THEN NULL
+WHEN {1} < {2} AND {0} < {1} OR {1} > {2} AND {0} > {1} THEN 0
+WHEN {1} < {2} AND {0} >= {2} OR {1} > {2} AND {0} <= {2} THEN {3} + 1
+WHEN {1} < {2} THEN CAST(trunc(CAST({3} AS DOUBLE) * ({0} - {1}) / ({2} - {1})) AS BIGINT) + 1
+ELSE CAST(trunc(CAST({3} AS DOUBLE) * ({1} - {0}) / ({1} - {2})) AS BIGINT) + 1 END"""
+forms(_FAMILY, "width_bucket", Form([DOUBLE, DOUBLE, DOUBLE, LONG], LONG, " ".join(_BUCKET.split())))
 forms(
     _FAMILY,
     "factorial",

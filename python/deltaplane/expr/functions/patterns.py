@@ -107,12 +107,56 @@ def _extract(context: Context, args: list[Typed]) -> Typed:
     if len(args) not in (2, 3):
         mistyped("regexp_extract", args)
     subject, pattern = _finding(context, "regexp_extract", args)
+    group = _group("regexp_extract", args, pattern)
+    return _guarded_match(subject, pattern, f"regexp_extract({subject.sql}, {text(pattern.text)}, {group})")
+
+
+@admit(_FAMILY, "regexp_substr")
+def _first_match(context: Context, args: list[Typed]) -> Typed:
+    subject, pattern = _finding_some(context, "regexp_substr", args)
+    return _guarded_match(subject, pattern, f"nullif(regexp_extract({subject.sql}, {text(pattern.text)}, 0), '')")
+
+
+@admit(_FAMILY, "regexp_count")
+def _count_matches(context: Context, args: list[Typed]) -> Typed:
+    subject, pattern = _finding_some(context, "regexp_count", args)
+    if pattern.at_end:
+        refuse("`regexp_count` of `$`")
+    return made(INT, f"CAST(len(regexp_extract_all({subject.sql}, {text(pattern.text)})) AS INTEGER)", subject)
+
+
+@admit(_FAMILY, "regexp_extract_all")
+def _all_matches(context: Context, args: list[Typed]) -> Typed:
+    if len(args) not in (2, 3):
+        mistyped("regexp_extract_all", args)
+    subject, pattern = _finding_some(context, "regexp_extract_all", args[:2])
+    group = _group("regexp_extract_all", args, pattern)
+    if pattern.at_end:
+        refuse("`regexp_extract_all` of `$`")
+    found = f"regexp_extract_all({subject.sql}, {text(pattern.text)}, {group})"
+    # A group that takes no part in the match is an empty text.
+    return made(array(STRING), f"list_transform({found}, lambda m: coalesce(m, ''))", subject)
+
+
+def _finding_some(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Pattern]:
+    """The text to search, and a pattern that matches no empty text: the engines find different ones
+    between two matches."""
+    if len(args) != 2:
+        mistyped(name, args)
+    subject, pattern = _finding(context, name, args)
+    if pattern.empty:
+        refuse(f"`{name}` of what may be nothing")
+    return subject, pattern
+
+
+def _group(name: str, args: list[Typed], pattern: Pattern) -> int:
+    """The number of the group whose text is wanted."""
     group = args[2].literal if len(args) == 3 else "1"
     if group is None or args[-1].type not in (INT, STRING) or not group.isdigit():
-        refuse("`regexp_extract` of a group that isn't a constant")
+        refuse(f"`{name}` of a group that isn't a constant")
     if int(group) > pattern.groups:
-        raise InvalidArgumentError(f"`regexp_extract` of group {group}, but the pattern has {pattern.groups}")
-    return _guarded_match(subject, pattern, f"regexp_extract({subject.sql}, {text(pattern.text)}, {int(group)})")
+        raise InvalidArgumentError(f"`{name}` of group {group}, but the pattern has {pattern.groups}")
+    return int(group)
 
 
 @admit(_FAMILY, "regexp_replace")

@@ -87,6 +87,22 @@ def _sum(context: Context, name: str, args: list[Typed], distinct: bool, over: s
     return replace(made, bounds=lambda: known)
 
 
+def _try_sum(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
+    """A sum that is null where it is out of range."""
+    value = _number(name, args)
+    if value.type.name == "decimal" and value.type.precision + _SUM_DIGITS > MAX_PRECISION:
+        refuse(f"`{name}` of {value.type}")
+    made = _sum(context, name, args, distinct, over)
+    return replace(made, sql=f"TRY_{made.sql}", throws=value.throws)
+
+
+def _try_average(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
+    value = _number(name, args)
+    if value.type.name == "decimal" and value.type.precision + _SUM_DIGITS + _AVERAGE_DIGITS > MAX_PRECISION:
+        refuse(f"`{name}` of {value.type}")
+    return _average(context, name, args, distinct, over)
+
+
 def _average(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     value = _number(name, args)
     if value.type.name != "decimal":
@@ -176,4 +192,6 @@ AGGREGATES: dict[str, Lowering] = {
     "regr_avgy": _average_of_pairs(0),
     "some": _any,
     "sum": _sum,
+    "try_avg": _try_average,
+    "try_sum": _try_sum,
 }
