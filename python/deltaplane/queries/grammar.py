@@ -6,11 +6,28 @@ other constructs are refused by name.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Syntax
 from deltaplane.queries.expressions import FIRST_WORDS
 from deltaplane.queries.relations import Relations
-from deltaplane.queries.syntax import Body, Item, Nested, Query, Relation, Select, SetOperation, Star, Values, Window
+from deltaplane.queries.rules import ordinal
+from deltaplane.queries.scopes import contains
+from deltaplane.queries.syntax import (
+    Aggregate,
+    Body,
+    Item,
+    Nested,
+    Query,
+    Relation,
+    Select,
+    SetOperation,
+    Star,
+    Step,
+    Values,
+    Window,
+)
 
 __all__ = ["Grammar"]
 
@@ -134,12 +151,16 @@ class Grammar(Relations):
 
     def sets(self) -> Body:
         left = self.intersections()
-        while (kind := _SETS.get(self.peek())) is not None:
+        while True:
             token = self.at
-            self.at += 1
-            every = self.every()
-            left = SetOperation(kind, every, left, self.intersections(), token)
-        return left
+            if (kind := _SETS.get(self.peek())) is not None:
+                self.at += 1
+                every = self.every()
+                left = SetOperation(kind, every, left, self.intersections(), token)
+            elif self.take("|>"):
+                left = self.step(left)
+            else:
+                return left
 
     def intersections(self) -> Body:
         left = self.rows()
@@ -160,7 +181,9 @@ class Grammar(Relations):
         if self.peek() == "select":
             return self.select()
         if self.peek() == "values":
-            return self.values()
+            token, made = self.at, self.values()
+            named = self.nested(Query(made), token)
+            return made if named == Nested(Query(made), token=token) else _all_of(named, token)
         if self.peek() == "table" and self.kind(1) in ("name", "quoted"):
             token = self.at
             self.at += 1
@@ -186,6 +209,117 @@ class Grammar(Relations):
         if self.peek() in ("where", "group", "having"):
             self.expected("SELECT")
         return Select((Star(token=token),), source, token=token)
+
+    # --- steps of a query with |> -------------------------------------------------------------------------------------
+
+    def step(self, left: Body) -> Body:
+        """Parses a step, over the rows of the query before it."""
+        token, source = self.at, _source(left, self.at)
+        word = self.peek()
+        if word == "select":
+            return self.selecting_step(source)
+        if word in ("pivot", "unpivot"):
+            return _all_of(self.pivoted(source), token)
+        if word == "tablesample":
+            return _all_of(self.sampled(Nested(Query(left), token=token)), token)
+        if word in ("union", "except", "minus", "intersect"):
+            self.at += 1
+            every = self.every()
+            return SetOperation(_SETS.get(word, word), every, left, self.rows(), token)
+        if word in ("order", "limit", "offset"):
+            return self.ordering_step(left, source)
+        if self.take("as"):
+            return _all_of(Nested(Query(left), self.name("a name for the rows"), token=token), token)
+        if self.take("where"):
+            made = Step(source, where=self.expression(), token=token + 1)
+        elif self.take("extend"):
+            made = Step(source, extended=tuple(self.step_items()), token=token)
+        elif self.take("drop"):
+            names = [self.name("a column's name")]
+            while self.take(","):
+                names.append(self.name("a column's name"))
+            made = Step(source, dropped=tuple(names), token=token)
+        elif self.take("set"):
+            made = self.assigning_step(source)
+        elif self.take("aggregate"):
+            return self.aggregating_step(source, token)
+        else:
+            joined = self.joined(source)
+            if joined is source:
+                self.expected("a step: SELECT, EXTEND, SET, DROP, AS, WHERE, AGGREGATE, ORDER BY, LIMIT, JOIN or UNION")
+            return _all_of(joined, token)
+        return _all_of(made, token)
+
+    def selecting_step(self, source: Relation) -> Select:
+        token = self.at
+        made = self.select(source)
+        clauses = made.where is not None or made.group_by or made.sets or made.having is not None
+        if clauses or any(isinstance(i, Item) and contains(i.value, Aggregate) for i in made.items):
+            self.wrong(
+                "expected |> AGGREGATE for aggregate functions, and |> WHERE for conditions", self.tokens[token].start
+            )
+        return made
+
+    def step_items(self) -> list[Item]:
+        """New columns, without aggregate functions."""
+        items = [self.named_item()]
+        while self.take(","):
+            items.append(self.named_item())
+        for item in items:
+            if contains(item.value, Aggregate):
+                self.wrong("expected |> AGGREGATE for an aggregate function", self.tokens[item.token].start)
+        return items
+
+    def assigning_step(self, source: Relation) -> Step:
+        """Parses assignments, each of which sees the values of those before it."""
+        made: Step | None = None
+        while made is None or self.take(","):
+            token = self.at
+            name = self.name("a column's name")
+            self.expect("=")
+            value = self.expression()
+            if contains(value, Aggregate):
+                self.wrong("expected |> AGGREGATE for an aggregate function", self.tokens[token].start)
+            made = Step(made or source, assigned=Item(value, name, name, token), token=token)
+        return made
+
+    def ordering_step(self, left: Body, source: Relation) -> Query:
+        """Parses ORDER BY, LIMIT or OFFSET; a limit after an order keeps the first rows of it."""
+        if self.take("order"):
+            return Query(_all_of(source, self.at), order=self.order())
+        is_limit = self.take("limit")
+        if not is_limit:
+            self.expect("offset")
+        before = left if isinstance(left, Query) and not left.named and left.limit is None else None
+        query = before or Query(_all_of(source, self.at))
+        if is_limit:
+            return query if self.take("all") else replace(query, limit=self.whole_number("a number of rows"))
+        return replace(query, offset=query.offset + self.whole_number("a number of rows"))
+
+    def aggregating_step(self, source: Relation, token: int) -> Select:
+        """Parses AGGREGATE, whose result has the keys before the values."""
+        items = []
+        if self.peek() != "group":
+            items = [self.named_item()]
+            while self.take(","):
+                items.append(self.named_item())
+        keys: list[Item] = []
+        if self.take("group"):
+            self.expect("by")
+            if self.peek() in ("rollup", "cube", "grouping", "all"):
+                self.refuse(f"|> AGGREGATE with {self.peek().upper()}")
+            keys.append(self.named_item())
+            while self.take(","):
+                keys.append(self.named_item())
+        for key in keys:
+            if ordinal(key.value) is not None:
+                self.refuse("|> AGGREGATE by the number of a column")
+        for item in items:
+            if not contains(item.value, Aggregate):
+                self.wrong(
+                    "expected an aggregate function: other values stand in GROUP BY", self.tokens[item.token].start
+                )
+        return Select((*keys, *items), source, group_by=tuple(keys), token=token)
 
     # --- SELECT -------------------------------------------------------------------------------------------------------
 
@@ -347,6 +481,23 @@ class Grammar(Relations):
                 return indices
             self.at = start
         return (self.group_item(items),)
+
+
+def _all_of(source: Relation, token: int) -> Select:
+    """All rows and columns of a relation."""
+    return Select((Star(token=token),), source, token=token)
+
+
+def _source(body: Body, token: int) -> Relation:
+    """A query as the relation of the step behind it: what it adds nothing to remains itself, so
+    that its columns keep the names of their tables."""
+    if isinstance(body, Query) and isinstance(body.body, Select) and not body.named:
+        source = _source(body.body, token)
+        if not isinstance(source, Nested) or source is body.body.source:
+            return Step(source, order=body.order, limit=body.limit, offset=body.offset, token=token)
+    if isinstance(body, Select) and body.source is not None and _all_of(body.source, body.token) == body:
+        return body.source
+    return Nested(Query(body), token=token)
 
 
 def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -49,6 +49,7 @@ from deltaplane.queries.syntax import (
     Pivot,
     Relation,
     Sampled,
+    Step,
     Subquery,
     TableFunction,
     TableName,
@@ -91,6 +92,8 @@ class Joining(Binding):
             if relation.share is None:
                 return Planned(Sort(made.node, (), relation.rows, 0), made.columns)
             return Planned(Sample(made.node, relation.share), made.columns)
+        if isinstance(relation, Step):
+            return self._step(relation, names)
         if isinstance(relation, View):
             return self._view(relation, names)
         if isinstance(relation, TableFunction):
@@ -136,6 +139,10 @@ class Joining(Binding):
     @abstractmethod
     def _recursive(self, nested: Nested, names: Names) -> Planned:
         """The rows of a query that reads its own rows."""
+
+    @abstractmethod
+    def _step(self, step: Step, names: Names) -> Planned:
+        """The rows of a step of a query with `|>`."""
 
     def _used(self, shared: Definition, columns: Sequence[Column]) -> Planned:
         """A relation over the rows of a named query, with columns of its own."""

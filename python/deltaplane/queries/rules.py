@@ -31,6 +31,7 @@ __all__ = [
     "lateral",
     "number",
     "only_one",
+    "only_shown",
     "ordinal",
     "sort_key",
     "starred",
@@ -50,6 +51,15 @@ def only_one(columns: Sequence[Column], name: str) -> Column:
     matches, _ = matching((name,), columns)
     if len(matches) != 1:
         raise InvalidArgumentError(f"USING needs one column `{name}` on each side, not {len(matches)}")
+    return matches[0]
+
+
+def only_shown(columns: Sequence[Column], name: str) -> Column:
+    """The one column with a name among those that a star has."""
+    matches = [c for c in columns if not c.hidden and c.name.lower() == name.lower()]
+    if len(matches) != 1:
+        known = ", ".join(dict.fromkeys(c.name for c in columns if not c.hidden))
+        raise InvalidArgumentError(f"{len(matches) or 'no'} columns are called `{name}` (there are {known[:300]})")
     return matches[0]
 
 
@@ -162,10 +172,11 @@ def title(item: Item) -> str:
 
 
 def every(node: Syntax, columns: Sequence[Column]) -> bool:
-    """Whether an expression is the word ALL, and no column has that name."""
-    return (
-        isinstance(node, Name) and [p.lower() for p in node.parts] == ["all"] and not matching(node.parts, columns)[0]
-    )
+    """Whether an expression is the word ALL, and no column of the query's own relations has that
+    name."""
+    if not isinstance(node, Name) or [p.lower() for p in node.parts] != ["all"]:
+        return False
+    return not matching(node.parts, [c for c in columns if not c.outer])[0]
 
 
 def number(i: int) -> Literal:

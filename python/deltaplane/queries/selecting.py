@@ -38,6 +38,7 @@ from deltaplane.queries.rules import (
     filtering,
     lateral,
     number,
+    only_shown,
     ordinal,
     sort_key,
     starred,
@@ -54,7 +55,7 @@ from deltaplane.queries.scopes import (
     rewritten,
     windows,
 )
-from deltaplane.queries.syntax import Aggregate, Item, Order, Select, Star, Subquery, Window
+from deltaplane.queries.syntax import Aggregate, Item, Order, Select, Star, Step, Subquery, Window
 
 __all__ = ["Selecting"]
 
@@ -63,17 +64,17 @@ class Selecting(Joining):
     """Plans SELECT with its ORDER BY."""
 
     def _select(self, select: Select, names: Names, order: Sequence[Order]) -> Planned:
-        select, order = _with_windows(select, order)
         source = Planned(OneRow(), []) if select.source is None else self._relation(select.source, names)
+        return self._selected(select, source, names, order)
+
+    def _selected(self, select: Select, source: Planned, names: Names, order: Sequence[Order]) -> Planned:
+        """The result of SELECT over the rows of its FROM."""
+        select, order = _with_windows(select, order)
         source = Planned(source.node, [*source.columns, *self._outer])
         scope = self._scope(source.columns, names)
         node = source.node
         if select.where is not None:
-            with self._cursor.located(select.where_token):
-                condition = self._condition(scope, filtering(factored(select.where)), "WHERE")
-                left = self._joining(node, scope, conjuncts(condition.syntax))
-                if left:
-                    node = self._filtered(scope, node, all_of(left))
+            node = self._where(node, scope, select.where, select.where_token)
         select, node, made_of = self._generated(select, node, scope)
         scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
@@ -118,6 +119,43 @@ class Selecting(Joining):
                     self._condition(scope, qualify, "QUALIFY")
                     node = self._filtered(scope, node, qualify)
         return self._projected(node, scope, select.distinct, items, keys)
+
+    def _where(self, node: Node, scope: Scope, where: Syntax, token: int) -> Node:
+        with self._cursor.located(token):
+            condition = self._condition(scope, filtering(factored(where)), "WHERE")
+            left = self._joining(node, scope, conjuncts(condition.syntax))
+            return self._filtered(scope, node, all_of(left)) if left else node
+
+    def _step(self, step: Step, names: Names) -> Planned:
+        source = self._relation(step.source, names)
+        columns = source.columns
+        scope = self._scope([*columns, *self._outer], names)
+        if step.where is not None:
+            return Planned(self._where(source.node, scope, step.where, step.token), columns)
+        with self._cursor.located(step.token):
+            if step.dropped:
+                dropped = {only_shown(columns, name).id for name in step.dropped}
+                return Planned(source.node, [c for c in columns if c.id not in dropped])
+            items = [Item(Ref((c.id,)), c.name, token=step.token) for c in columns]
+            if step.assigned is not None:
+                assigned = only_shown(columns, str(step.assigned.alias))
+                items = [step.assigned if c is assigned else i for c, i in zip(columns, items, strict=True)]
+                columns = [replace(c, qualifiers=()) if c is assigned else c for c in columns]
+        if step.order or step.limit is not None or step.offset:
+            trees: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), step.token) for c in columns]
+            shown = [tree for c, tree in zip(columns, trees, strict=True) if not c.hidden]
+            keys = self._sort_trees(step.order, shown, scope.columns)
+            made = self._projected(source.node, scope, False, trees, keys)
+            if step.limit is not None or step.offset:
+                made = Planned(Sort(made.node, (), step.limit, step.offset), made.columns)
+        else:
+            made = self._selected(Select((*items, *step.extended), token=step.token), source, names, ())
+        # The columns that were there still have the names of their tables.
+        old = [
+            replace(c, name=before.name, qualifiers=before.qualifiers, hidden=before.hidden)
+            for c, before in zip(made.columns, columns, strict=False)
+        ]
+        return Planned(made.node, [*old, *made.columns[len(columns) :]])
 
     def _projected(
         self,
@@ -265,6 +303,8 @@ class Selecting(Joining):
     ) -> Select:
         """GROUP BY ALL expanded: the columns of the result without aggregate functions."""
         if select.sets is not None or len(select.group_by) != 1 or not every(select.group_by[0].value, columns):
+            return select
+        if any(name.lower() == "all" for name, _, _ in items):
             return select
         every_item = select.group_by[0]
         keys = [i for i, (_, tree, _) in enumerate(items) if not contains(tree, Aggregate)]

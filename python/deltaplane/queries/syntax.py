@@ -29,6 +29,7 @@ __all__ = [
     "Select",
     "SetOperation",
     "Star",
+    "Step",
     "Subquery",
     "TableFunction",
     "TableName",
@@ -203,6 +204,24 @@ class Sampled:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a query with `|>` after which columns still have the names of their tables: the
+    rows that satisfy `where`, in an order, at most `limit` of them, with further columns
+    (`extended`), with another value of the column that is the alias of `assigned`, or without the
+    columns `dropped`."""
+
+    source: Relation
+    where: Syntax | None = None
+    extended: tuple[Item, ...] = ()
+    assigned: Item | None = None
+    dropped: tuple[str, ...] = ()
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    token: int = 0
+
+
+@dataclass(frozen=True)
 class View:
     """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer`
     also a row if there is none."""
@@ -255,7 +274,7 @@ class Unpivot:
     token: int = 0
 
 
-Relation = TableName | TableFunction | Nested | Join | Sampled | View | Pivot | Unpivot
+Relation = TableName | TableFunction | Nested | Join | Sampled | Step | View | Pivot | Unpivot
 
 
 @dataclass(frozen=True)

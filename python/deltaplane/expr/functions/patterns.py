@@ -133,9 +133,9 @@ def _all_matches(context: Context, args: list[Typed]) -> Typed:
     group = _group("regexp_extract_all", args, pattern)
     if pattern.at_end:
         refuse("`regexp_extract_all` of `$`")
-    found = f"regexp_extract_all({subject.sql}, {text(pattern.text)}, {group})"
+    matches = f"regexp_extract_all({subject.sql}, {text(pattern.text)}, {group})"
     # A group that takes no part in the match is an empty text.
-    return made(array(STRING), f"list_transform({found}, lambda m: coalesce(m, ''))", subject)
+    return made(array(STRING), f"list_transform({matches}, lambda m: coalesce(m, ''))", subject)
 
 
 def _finding_some(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Pattern]:
