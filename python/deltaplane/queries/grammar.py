@@ -181,13 +181,13 @@ class Grammar(Relations):
         if self.peek() == "select":
             return self.select()
         if self.peek() == "values":
-            token, made = self.at, self.values()
-            named = self.nested(Query(made), token)
-            return made if named == Nested(Query(made), token=token) else _all_of(named, token)
+            token, rows = self.at, self.values()
+            named = self.nested(Query(rows), token)
+            return rows if named == Nested(Query(rows), token=token) else _all_of(named, token)
         if self.peek() == "table" and self.kind(1) in ("name", "quoted"):
             token = self.at
             self.at += 1
-            return Select((Star(token=token),), self.table(alias=False), token=token)
+            return _all_of(self.table(alias=False), token)
         if self.take("("):
             made = self.query()
             self.expect(")")
@@ -208,7 +208,7 @@ class Grammar(Relations):
             self.wrong("expected SELECT: begin the statement with INSERT, and its query with SELECT", last.start)
         if self.peek() in ("where", "group", "having"):
             self.expected("SELECT")
-        return Select((Star(token=token),), source, token=token)
+        return _all_of(source, token)
 
     # --- steps of a query with |> -------------------------------------------------------------------------------------
 

@@ -287,9 +287,9 @@ def _pmod(context: Context, args: list[Typed]) -> Typed:
         refuse(f"`pmod` on {a.type if a.type.name == 'decimal' else b.type}")
     a, b = _alike(context, "pmod", a, b)
     if a.type.fractional:
-        r = remainder(a, b)
-        positive = remainder(made(a.type, f"({r} + {b.sql})"), b)
-        return _divided(a, b, a.type, f"CASE WHEN {r} < 0 THEN {positive} ELSE {r} END")
+        plain = remainder(a, b)
+        positive = remainder(made(a.type, f"({plain} + {b.sql})"), b)
+        return _divided(a, b, a.type, f"CASE WHEN {plain} < 0 THEN {positive} ELSE {plain} END")
     r = made(a.type, remainder(a, b), a, b)
     wide = f"(CAST({r.sql} AS HUGEINT) + {b.sql}) % nullif({b.sql}, 0)"
     # Below the least number Spark wraps around.
