@@ -151,6 +151,21 @@ def test_queries_give_views_and_declared_columns(tmp_path: Path) -> None:
     assert computed.schema.field("s").type == pa.int64()
 
 
+@pytest.mark.parametrize("name", ["ln", "LOG", "log10", "log2", "pow", "power", "struct"])
+def test_functions_with_another_result_in_spark_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    """DataFusion's `log` is the decimal logarithm, `ln(-1)` isn't null there, `power` of integers
+    is one."""
+    room.write_deltalake(tmp_path, pa.table({"n": [-1, 100], "log": [1, 2]}))
+    table = room.DeltaTable(tmp_path)
+    query = room.QueryBuilder().register("t", table)
+    arguments = "n, 2" if name.startswith("po") else "n"
+    with pytest.raises(DeltaError, match=f"the function `{name}` has another result"):
+        query.execute(f"SELECT {name} ({arguments}) AS x FROM t")
+    with pytest.raises(DeltaError, match="has another result"):
+        table.update(updates={"n": f"{name}({arguments})"})
+    assert sorted(pa.table(query.execute("SELECT log FROM t").read_all())["log"].to_pylist()) == [1, 2]
+
+
 def test_files_of_other_writers_are_committed(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

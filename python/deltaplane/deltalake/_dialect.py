@@ -64,6 +64,11 @@ _INTEGERS = {"byte", "short", "long", "int", "integer", "bigint", "smallint", "t
 _FRACTIONS = {"float", "double", "real", "float4", "float8", "decimal", "numeric"}
 
 
+# Functions whose Spark namesakes have other results: other logarithms, null for numbers without
+# one, other types and other names of fields.
+_OTHERS = {"ln", "log", "log10", "log2", "pow", "power", "struct"}
+
+
 class Token(NamedTuple):
     """A part of a text: `kind` is space, text, name, number, word or sign."""
 
@@ -90,14 +95,17 @@ def spark_sql(sql: str, types: Mapping[str, str] | None = None) -> str:
             DataFusion compares them, and integers are divided to an integer.
 
     Raises:
-        UnsupportedExpressionError: a division of factors whose types aren't known.
+        UnsupportedExpressionError: a division of factors whose types aren't known; a function that
+            has another result in Spark.
 
     >>> spark_sql('"a b" = \\'it\\'\\'s\\' AND x > int\\'10\\'')
     "`a b` = 'it\\\\'s' AND x > CAST('10' AS INT)"
     >>> spark_sql("p = 1 AND n = 1", {"p": "string", "n": "long"})
     "p = '1' AND n = 1"
     """
-    tokens = _with_quotients(tokens_of(sql), types or {})
+    tokens = tokens_of(sql)
+    _check_functions(tokens)
+    tokens = _with_quotients(tokens, types or {})
     tokens = _with_texts(_with_lists(_with_types(tokens)), types or {})
     return "".join(_shown(token) for token in tokens)
 
@@ -119,6 +127,16 @@ def near(tokens: Sequence[Token], index: int, step: int) -> int:
             return index
         index += step
     return -1
+
+
+def _check_functions(tokens: Sequence[Token]) -> None:
+    for index, token in enumerate(tokens):
+        after = near(tokens, index, 1)
+        if token.kind == "word" and token.text.lower() in _OTHERS and after >= 0 and tokens[after].text == "(":
+            raise UnsupportedExpressionError(
+                f"the function `{token.text}` has another result in Spark SQL, which runs the query: use deltaplane.sql for "
+                "Spark's"
+            )
 
 
 def _with_types(tokens: list[Token]) -> list[Token]:

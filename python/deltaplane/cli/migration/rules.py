@@ -191,7 +191,10 @@ FUNCTIONS = {
     "initcap": Function("words end at spaces only", "initcap('ab-cd')", refused=False),
     "left": Function("`left(x, length(x) - n)`", "left(k, -1)", refused=False, only="-"),
     "list_contains": Function("`array_contains(a, x)`", "list_contains(l, 1)"),
-    "log": Function("`log10(x)`", "log(100.0)", only=r"^\([^,]*\)$"),
+    "ln": Function("null, not NaN, for numbers without a logarithm", "ln(-1.0)", refused=False),
+    "log": Function("`log10(x)`", "log(100.0)", refused=False, only=r"^\([^,]*\)$"),
+    "log10": Function("null, not NaN, for numbers without a logarithm", "log10(-1.0)", refused=False),
+    "log2": Function("null, not NaN, for numbers without a logarithm", "log2(-1.0)", refused=False),
     "make_array": Function("`array(…)`", "make_array(1, 2)"),
     "regexp_match": Function("`regexp_extract(x, pattern, 0)`", "regexp_match(k, 'z')"),
     "regexp_replace": Function(
