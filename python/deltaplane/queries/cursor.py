@@ -106,10 +106,15 @@ class Cursor(Parser):
     def listed(self, read_item: Callable[[], T]) -> list[T]:
         """One or more items in parentheses, separated by commas."""
         self.expect("(")
+        items = self.several(read_item)
+        self.expect(")")
+        return items
+
+    def several(self, read_item: Callable[[], T]) -> list[T]:
+        """One or more items, separated by commas."""
         items = [read_item()]
         while self.take(","):
             items.append(read_item())
-        self.expect(")")
         return items
 
     def text(self, what: str) -> str:

@@ -235,9 +235,7 @@ class Grammar(Relations):
         elif self.take("extend"):
             made = Step(source, extended=tuple(self.step_items()), token=token)
         elif self.take("drop"):
-            names = [self.name("a column's name")]
-            while self.take(","):
-                names.append(self.name("a column's name"))
+            names = self.several(lambda: self.name("a column's name"))
             made = Step(source, dropped=tuple(names), token=token)
         elif self.take("set"):
             made = self.assigning_step(source)
@@ -262,9 +260,7 @@ class Grammar(Relations):
 
     def step_items(self) -> list[Item]:
         """New columns, without aggregate functions."""
-        items = [self.named_item()]
-        while self.take(","):
-            items.append(self.named_item())
+        items = self.several(self.named_item)
         for item in items:
             if contains(item.value, Aggregate):
                 self.wrong("expected |> AGGREGATE for an aggregate function", self.tokens[item.token].start)
@@ -298,19 +294,13 @@ class Grammar(Relations):
 
     def aggregating_step(self, source: Relation, token: int) -> Select:
         """Parses AGGREGATE, whose result has the keys before the values."""
-        items = []
-        if self.peek() != "group":
-            items = [self.named_item()]
-            while self.take(","):
-                items.append(self.named_item())
+        items = [] if self.peek() == "group" else self.several(self.named_item)
         keys: list[Item] = []
         if self.take("group"):
             self.expect("by")
             if self.peek() in ("rollup", "cube", "grouping", "all"):
                 self.refuse(f"|> AGGREGATE with {self.peek().upper()}")
-            keys.append(self.named_item())
-            while self.take(","):
-                keys.append(self.named_item())
+            keys = self.several(self.named_item)
         for key in keys:
             if ordinal(key.value) is not None:
                 self.refuse("|> AGGREGATE by the number of a column")
@@ -332,9 +322,7 @@ class Grammar(Relations):
         distinct = self.take("distinct")
         if not distinct:
             self.take("all")
-        items = [self.item()]
-        while self.take(","):
-            items.append(self.item())
+        items = self.several(self.item)
         if source is None and self.take("from"):
             source = self.viewed(self.relations())
         if self.peek() in _LATER_CLAUSES:

@@ -159,9 +159,13 @@ class Relations(Expressions):
     def nested(self, query: Query, token: int) -> Relation:
         if self.peek() == "tablesample":
             return self.sampled(Nested(query, None, (), token))
+        return Nested(query, *self.alias_with_columns(), token)
+
+    def alias_with_columns(self) -> tuple[str | None, tuple[str, ...]]:
+        """A relation's alias, and the names that follow it for its columns."""
         alias = self.alias()
-        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
-        return Nested(query, alias, columns, token)
+        named = bool(alias) and self.peek() == "("
+        return alias, tuple(self.listed(lambda: self.name("a column's name"))) if named else ()
 
     def alias(self) -> str | None:
         if self.take("as"):
@@ -180,9 +184,7 @@ class Relations(Expressions):
         token, name = self.at, self.peek()
         self.at += 1
         call = Call(name, tuple(self.listed(self.expression)))
-        alias = self.alias()
-        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
-        return TableFunction(call, alias, columns, token)
+        return TableFunction(call, *self.alias_with_columns(), token)
 
     def table(self, *, alias: bool = True, version: bool = True) -> TableName:
         """A table's name, with its version and its alias where they are allowed."""
@@ -224,8 +226,7 @@ class Relations(Expressions):
             self.wrong("expected a share of the rows from 0 to 1")
         if self.peek() == "repeatable":
             self.refuse("TABLESAMPLE with REPEATABLE")
-        alias = self.alias()
-        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
+        alias, columns = self.alias_with_columns()
         return Sampled(replace(source, alias=alias, columns=columns) if alias else source, rows, share)
 
     def version(self) -> VersionLike | None:
@@ -329,8 +330,7 @@ class Relations(Expressions):
         token = self.at
         call = self.expression()
         assert isinstance(call, Call)
-        alias = self.alias()
-        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
+        alias, columns = self.alias_with_columns()
         if kind != "cross" and self.take("on") and not self.take("true"):
             self.refuse(f"a condition on LATERAL {call.name}")
         return View(left, call, kind == "left", alias or "", columns, token)
@@ -365,9 +365,7 @@ class Relations(Expressions):
 
     def pivot(self, source: Relation, token: int) -> Pivot:
         self.expect("(")
-        aggregates = [self.named_item()]
-        while self.take(","):
-            aggregates.append(self.named_item())
+        aggregates = self.several(self.named_item)
         self.expect("for")
         several = self.peek() == "("
         columns = self.listed(self.column_item) if several else [self.column_item()]

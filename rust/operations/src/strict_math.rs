@@ -128,27 +128,34 @@ fn with_high(x: f64, high: i32) -> f64 {
 // Microsystems, Inc. business. Permission to use, copy, modify, and distribute this software is
 // freely granted, provided that this notice is preserved.
 
+/// The logarithm of a number that isn't positive and finite.
+fn special(number: f64) -> Option<f64> {
+    if number == 0.0 {
+        return Some(f64::NEG_INFINITY);
+    }
+    let hx = high(number);
+    if hx < 0 {
+        return Some(f64::NAN);
+    }
+    (hx >= 0x7ff0_0000).then_some(number + number)
+}
+
+/// A positive number with its binary exponent; a subnormal one is made normal.
+fn with_exponent(number: f64) -> (f64, i32) {
+    let (x, shift) = match high(number) < 0x0010_0000 {
+        true => (number * TWO_54, -54),
+        false => (number, 0),
+    };
+    (x, shift + (high(x) >> 20) - 1023)
+}
+
 /// The natural logarithm, as `__ieee754_log`.
 fn log(number: f64) -> f64 {
-    let (mut x, mut k) = (number, 0);
-    let mut hx = high(x);
-    if hx < 0x0010_0000 {
-        if x == 0.0 {
-            return f64::NEG_INFINITY;
-        }
-        if hx < 0 {
-            return f64::NAN;
-        }
-        // A subnormal number.
-        k -= 54;
-        x *= TWO_54;
-        hx = high(x);
+    if let Some(value) = special(number) {
+        return value;
     }
-    if hx >= 0x7ff0_0000 {
-        return x + x;
-    }
-    k += (hx >> 20) - 1023;
-    hx &= 0x000f_ffff;
+    let (x, mut k) = with_exponent(number);
+    let hx = high(x) & 0x000f_ffff;
     let half = (hx + 0x95f64) & 0x0010_0000;
     let f = with_high(x, hx | (half ^ 0x3ff0_0000)) - 1.0;
     k += half >> 20;
@@ -189,25 +196,12 @@ fn log(number: f64) -> f64 {
 
 /// The decimal logarithm, as `__ieee754_log10`.
 fn log10(number: f64) -> f64 {
-    let (mut x, mut k) = (number, 0);
-    let mut hx = high(x);
-    if hx < 0x0010_0000 {
-        if x == 0.0 {
-            return f64::NEG_INFINITY;
-        }
-        if hx < 0 {
-            return f64::NAN;
-        }
-        k -= 54;
-        x *= TWO_54;
-        hx = high(x);
+    if let Some(value) = special(number) {
+        return value;
     }
-    if hx >= 0x7ff0_0000 {
-        return x + x;
-    }
-    k += (hx >> 20) - 1023;
+    let (x, k) = with_exponent(number);
     let below_one = i32::from(k < 0);
-    hx = (hx & 0x000f_ffff) | ((0x3ff - below_one) << 20);
+    let hx = (high(x) & 0x000f_ffff) | ((0x3ff - below_one) << 20);
     let y = f64::from(k + below_one);
     let z = y * LOG10_2_LO + INVERSE_LN10 * log(with_high(x, hx));
     z + y * LOG10_2_HI
