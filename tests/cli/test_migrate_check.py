@@ -44,6 +44,10 @@ SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
         ["for b in QueryBuilder().register('t', t).execute('SELECT a FROM t ORDER BY a'): pass"],
         ["DeltaTable('t').merge(s, 'a = b')"],
     ),
+    "column-name": (
+        ["for b in QueryBuilder().register('t', t).execute('SELECT count(*) FROM t'): pass"],
+        ["for b in QueryBuilder().register('t', t).execute('SELECT a, count(*) AS n FROM t GROUP BY a'): pass"],
+    ),
     "function": (
         ["DeltaTable('t').delete('strpos(a, b) > 0')", "write_deltalake('t', d, predicate='arrow_cast(a, b)')"],
         ["DeltaTable('t').delete('instr(a, b) > 0')", "DeltaTable('t').delete('substr(a, 1, 2) = b')"],
@@ -161,12 +165,21 @@ def answers(engines: tuple[Any, Any], expression: str, order: str = "k") -> tupl
         return expected, None
 
 
-@pytest.mark.parametrize("rule", [rule.name for rule in RULES.values() if rule.sql])
+@pytest.mark.parametrize("rule", SQL_EXAMPLES)
 def test_rules_of_sql_are_differences(rule: str, engines: tuple[Any, Any]) -> None:
     sql = SQL_EXAMPLES[rule]
     expected, got = answers(engines, sql) if sql else answers(engines, "i", "i")
     assert got != expected
     assert "refused" not in RULES[rule].ours or "or" in RULES[rule].ours or got is None
+
+
+def test_unnamed_columns_have_other_names(engines: tuple[Any, Any]) -> None:
+    theirs, ours = (pa.table(engine.execute("SELECT count(*) FROM t")).column_names for engine in engines)
+    assert (theirs, ours) == (["count(*)"], ["count(1)"])
+
+
+def test_every_rule_of_sql_has_an_example() -> None:
+    assert {*SQL_EXAMPLES, "column-name"} == {rule.name for rule in RULES.values() if rule.sql}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -361,6 +361,24 @@ def test_files_are_listed_with_their_times_in_milliseconds_and_without_infinite_
         assert highest == {"x": None, "y": 2.0}
 
 
+def test_unnamed_columns_of_queries_have_the_names_of_datafusion(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    room.write_deltalake(tmp_path, pa.table({"k": ["a", "b", "a"], "i": [1, 2, 3]}))
+    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))
+    ours = room.QueryBuilder().register("t", room.DeltaTable(tmp_path))
+    for sql in (
+        "SELECT k, count(*) FROM t GROUP BY k ORDER BY count(*)",
+        "SELECT k, COUNT( * ) FROM t GROUP BY k UNION ALL SELECT 'x', 0 ORDER BY k",
+        "SELECT max(i), SUM(t.i), count(DISTINCT k) FROM t",
+        "SELECT min(x.i), avg(x.i) FROM t AS x JOIN t AS y ON x.i = y.i",
+        "SELECT count(i) FROM t AS x",
+    ):
+        expected, got = pa.table(theirs.execute(sql)), pa.table(ours.execute(sql))
+        assert got.to_pydict() == expected.to_pydict()
+    # Other values have their text.
+    assert pa.table(ours.execute('SELECT max(i) + 1, "k" FROM t GROUP BY k')).column_names == ["max(i) + 1", "k"]
+
+
 def test_private_names_that_libraries_import() -> None:
     from deltaplane.deltalake.writer import writer
 

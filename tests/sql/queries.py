@@ -635,6 +635,47 @@ QUERIES += [
     # powers and logarithms
     "SELECT id, power(id, 2) AS a, ln(id) AS b, exp(f) AS c, log10(m) AS d, log(3, id) AS e, log2(id) AS f FROM sales",
     "SELECT k, sum(power(id, 0.5)) > 1 AS a, max(ln(id)) AS b FROM sales GROUP BY k",
+    # unnamed columns
+    "SELECT count(*), SUM(i), avg(id), Max(k), count(DISTINCT k), count(k, i) FROM sales WHERE id < 5",
+    "SELECT k, count(*) FILTER (WHERE i > 0), sum(i + 1L), Mean(id) FROM sales GROUP BY k",
+    "SELECT CAST(id AS STRING) FROM sales ORDER BY id",
+    "SELECT CAST(z.id AS STRING), TRY_CAST(k AS INT), CAST(s.x AS STRING) FROM sales z ORDER BY id LIMIT 3",
+    "SELECT `(id + 1)`, `upper(k)` FROM (SELECT id + 1, upper(k) FROM sales)",
+    "SELECT id AS n, n + 1, upper(k) || 'x' FROM sales",
+    "SELECT s.x, sales.s.y, s.x + 1, (s).x, l[0], struct(id, k), map('a', id)['a'] FROM sales WHERE size(l) > 0",
+    "SELECT row_number() OVER (PARTITION BY k ORDER BY id DESC), lag(i) OVER (ORDER BY id) FROM sales",
+    "SELECT sum(id) OVER w, max(k) OVER (), ntile(2) OVER (ORDER BY id) FROM sales "
+    "WINDOW w AS (PARTITION BY o ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id), min_by(k, id), count_if(o), bool_or(o) FROM sales",
+    "SELECT day + 1, day - INTERVAL 1 MONTH, at + INTERVAL '1 02:03' DAY TO MINUTE, date_add(day, 2) FROM sales",
+    "SELECT CASE WHEN i > 3 THEN 'big' ELSE 'small' END, if(o, 1, 0), i IS NULL, NOT o AND id <> 1 AND true FROM sales",
+    "SELECT k IN ('a', 'b'), k LIKE 'a%', id BETWEEN 2 AND 3, NOT id = 2, -id, ~id, id << 1, id >> 1, id != 3 FROM sales",
+    "SELECT 1, 'it\\'s', 1.50, .5, 2e0, NULL, true, X'0f', DATE '2024-01-01', -5, 7L, TIMESTAMP '2024-01-01 01:02:03'",
+    "SELECT substr(k, 1), round(m), locate('a', k), date_format(day, 'yyyy'), extract(YEAR FROM day) FROM sales",
+    "SELECT DISTINCT k, upper(k) FROM sales ORDER BY upper(k), k",
+    "SELECT k, count(*) FROM sales GROUP BY k HAVING count(*) > 1 ORDER BY count(*), k",
+    "SELECT max(id) FROM sales ORDER BY `max(id)`",
+    "SELECT count(*) FROM sales UNION ALL SELECT 2",
+    "SELECT k, grouping(k), sum(id) FROM sales GROUP BY CUBE (k)",
+    "FROM sales |> AGGREGATE count(*), sum(id) GROUP BY k",
+    "FROM codes |> EXTEND n + 1 |> WHERE `(n + 1)` > 2",
+    "SELECT explode(l), id + 1 FROM sales",
+    "SELECT listagg(k) WITHIN GROUP (ORDER BY k DESC), string_agg(k, '-') WITHIN GROUP (ORDER BY k) FROM sales",
+    "SELECT approx_count_distinct(k), mode(k), percentile(id, 0.5), median(id) FROM sales",
+    "SELECT x.name, y.c FROM codes x, LATERAL (SELECT x.n + 1 AS c) y",
+    # names that several columns have
+    "SELECT CAST(id AS STRING), id FROM sales ORDER BY id",
+    "SELECT 'k', k FROM sales ORDER BY k, id",
+    "SELECT k AS id, o AS id FROM sales ORDER BY id",
+    "SELECT id, -id AS id FROM sales ORDER BY id + 0",
+    "SELECT k AS id, id, count(*) FROM sales GROUP BY k, id ORDER BY id",
+    "SELECT k, count(*) AS k FROM sales GROUP BY k ORDER BY k",
+    "SELECT k, count(*) AS k FROM sales GROUP BY k HAVING k > 'a'",
+    "SELECT CAST(id AS STRING), count(*) FROM sales GROUP BY id HAVING id > 5 ORDER BY id",
+    "SELECT lower(k) AS k, count(*) FROM sales GROUP BY k HAVING k = 'B'",
+    "SELECT s.x AS x, CAST(s.x AS STRING) AS s, count(*) FROM sales GROUP BY s.x HAVING s.x > 5",
+    "SELECT day + 1, date_add(day, 2), datediff(day, day), dateadd(DAY, 2, day) FROM sales WHERE id <> 5",
+    "SELECT transform(l, x -> x + id), aggregate(array(id, 1L), 0L, (a, x) -> a + x) FROM sales",
 ]
 
 # Results of floating-point numbers, whose last digits depend on the order of the rows.
@@ -775,6 +816,12 @@ FAILING = [
     "SELECT DISTINCT k FROM sales ORDER BY id",
     "SELECT sum(count(*)) FROM sales",
     "SELECT t.id FROM sales",
+    # names that several columns have
+    "SELECT k AS z, i AS z FROM sales ORDER BY z",
+    "SELECT DISTINCT k, 'k' FROM sales ORDER BY k",
+    "SELECT k AS id, max(id) AS id FROM sales GROUP BY k ORDER BY id",
+    "SELECT * FROM (SELECT CAST(id AS STRING), id FROM sales) WHERE id = 3",
+    "SELECT max(k) AS id, count(*) FROM sales GROUP BY k HAVING id > 'a'",
 ]
 
 # Conditions of DELETE and UPDATE on `sales` under the alias `z`; Spark's SELECT determines the

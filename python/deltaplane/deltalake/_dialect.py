@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from deltaplane.exceptions import UnsupportedExpressionError
+from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
+
+if TYPE_CHECKING:
+    from deltaplane.queries.syntax import Item
 
 __all__ = [
     "CASTS",
     "LITERALS",
     "TYPES",
     "Token",
+    "Unnamed",
     "clause_words",
     "deltalake_sql",
     "near",
     "spark_query",
     "spark_sql",
     "tokens_of",
+    "unnamed_columns",
 ]
 
 _TOKEN = re.compile(
@@ -59,6 +64,8 @@ LITERALS = {"date", "timestamp", "timestamp_ntz", "interval", "x"}
 CASTS = {"int", "bigint", "smallint", "tinyint", "float", "double", "decimal", "boolean", "string", *TYPES}
 _COMPARISONS = {"=", "==", "!=", "<>", "<", ">", "<=", ">=", "<=>"}
 _CLAUSES = {"where", "order", "limit", "group", "having", "by", "asc", "desc", "and", "or", "not", "in", "like", "is"}
+# Aggregate functions that DataFusion names as Spark does, with the column's table.
+_AGGREGATES = {"avg", "count", "max", "min", "sum"}
 # Types whose quotients DataFusion cuts to an integer, and types whose quotients have a fraction.
 _INTEGERS = {"byte", "short", "long", "int", "integer", "bigint", "smallint", "tinyint", "int2", "int4", "int8"}
 _FRACTIONS = {"float", "double", "real", "float4", "float8", "decimal", "numeric"}
@@ -368,6 +375,66 @@ def spark_query(sql: str, types: Mapping[str, str] | None = None) -> str:
     if orders and orders[-1] == depth:
         end()
     return "".join(token.text for token in result)
+
+
+class Unnamed(NamedTuple):
+    """An unnamed column of a query: where its text begins and ends, and DataFusion's name of it, as
+    far as that is known; otherwise its text."""
+
+    start: int
+    end: int
+    name: str
+
+
+def unnamed_columns(sql: str) -> list[Unnamed]:
+    """The unnamed columns of a query's result, in a query in Spark SQL; none for a text that isn't
+    a query of deltaplane.
+
+    >>> [column.name for column in unnamed_columns("SELECT a, COUNT(*), max(b), b + 1 FROM t")]
+    ['count(*)', 'max(t.b)', 'b + 1']
+    """
+    from deltaplane.expr.syntax import Call, Name
+    from deltaplane.queries.functions.generators import GENERATORS
+    from deltaplane.queries.grammar import Grammar
+    from deltaplane.queries.syntax import Item, Query, Select, SetOperation, TableName
+
+    try:
+        grammar = Grammar(sql)
+        body = grammar.query().body
+    except DeltaError:
+        return []
+    while isinstance(body, (Query, SetOperation)):
+        body = body.body if isinstance(body, Query) else body.left
+    if not isinstance(body, Select):
+        return []
+    table = body.source.qualifiers[-1] if isinstance(body.source, TableName) else None
+    columns = []
+    for item in body.items:
+        if not isinstance(item, Item) or item.alias is not None or isinstance(item.value, Name):
+            continue
+        # A generator gives its columns their names.
+        if not (isinstance(item.value, Call) and item.value.name in GENERATORS):
+            start = grammar.tokens[item.token].start
+            columns.append(Unnamed(start, start + len(item.text), _aggregate_name(item, table) or item.text))
+    return columns
+
+
+def _aggregate_name(item: Item, table: str | None) -> str | None:
+    """DataFusion's name of an aggregate function of one column or of all rows; None for any other
+    value."""
+    from deltaplane.expr.syntax import Name
+    from deltaplane.queries.syntax import Aggregate
+
+    call = item.value
+    if not isinstance(call, Aggregate) or call.name not in _AGGREGATES or call.where is not None:
+        return None
+    (arg,) = call.args if len(call.args) == 1 else (None,)
+    if "*" in item.text and not isinstance(arg, Name):
+        return "count(*)" if item.text.replace(" ", "").lower() == "count(*)" else None
+    if not isinstance(arg, Name) or (len(arg.parts) == 1 and table is None):
+        return None
+    parts = arg.parts if len(arg.parts) > 1 else (str(table), *arg.parts)
+    return f"{call.name}({'DISTINCT ' if call.distinct else ''}{'.'.join(parts)})"
 
 
 def deltalake_sql(sql: str) -> str:

@@ -45,7 +45,7 @@ class PyQueryBuilder:
         from deltaplane.deltalake._dialect import spark_query
 
         with deltalake_errors():
-            reader = self._tables.execute(spark_query(sql, self._types()))
+            reader = self._tables.execute(_with_names(spark_query(sql, self._types())))
         return as_arro3_reader(reader, with_views(self._declared(sql, reader.schema)))
 
     def _types(self) -> dict[str, str]:
@@ -71,6 +71,16 @@ class PyQueryBuilder:
             return schema
         (table,) = self._registered.values()
         return declared(schema, pa.schema(table.schema))
+
+
+def _with_names(sql: str) -> str:
+    """A query whose unnamed columns have DataFusion's names: `count(*)`, where Spark has `count(1)`."""
+    from deltaplane.deltalake._dialect import unnamed_columns
+
+    for _, end, name in reversed(unnamed_columns(sql)):
+        quoted = name.replace("`", "``")
+        sql = f"{sql[:end]} AS `{quoted}`{sql[end:]}"
+    return sql
 
 
 class QueryBuilder:

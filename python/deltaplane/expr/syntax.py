@@ -60,11 +60,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Cast:
-    """A conversion; `attempt` gives null instead of an error."""
+    """A conversion; `attempt` gives null instead of an error. `literal`: the text is a typed
+    constant, such as DATE '2024-01-01'."""
 
     arg: Syntax
     to: SparkType
     attempt: bool = False
+    literal: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ _BINARY: list[dict[str, str]] = [
     {"|": "|"},
     {"^": "^"},
     {"&": "&"},
-    {"<<": "<<", ">>": "shiftright", ">>>": "shiftrightunsigned"},
+    {"<<": "<<", ">>": ">>", ">>>": ">>>"},
     {"+": "+", "-": "-", "||": "||"},
     {"*": "*", "/": "/", "%": "%", "div": "div"},
 ]
@@ -432,7 +434,7 @@ class Parser:
             self.at += 1
             to = named(word)
             assert to is not None
-            return Cast(Literal(self.string().value, STRING), to)
+            return Cast(Literal(self.string().value, STRING), to, literal=True)
         if word == "interval" and self.counted(1):
             self.at += 1
             return self.interval()
@@ -520,10 +522,10 @@ class Parser:
             return call
         if name == "trim" and (call := self.trim()) is not None:
             return call
-        if name in _WITH_UNITS and self.peek() in _UNITS and self.peek(1) == ",":
-            word = Literal(self.peek(), STRING)
-            self.at += 2
-            return Call(_WITH_UNITS[name], (word, *self.arguments(function=name)))
+        if name in _WITH_UNITS and self.peek() in _UNITS and (call := self.with_unit(name)) is not None:
+            return call
+        if name in _WITH_UNITS.values():
+            self.wrong(f"expected a unit of time without quotes, such as DAY, as the first argument of {name}")
         if name == "struct" and self.peek() not in (")", "*"):
             return self.struct()
         if name == "like":
@@ -531,6 +533,17 @@ class Parser:
         if self.take("distinct"):
             self.refuse("DISTINCT")
         return Call(name, tuple(self.arguments(function=name)))
+
+    def with_unit(self, name: str) -> Call | None:
+        """A unit of time, a count or time, and a time; None for two arguments, the first of which
+        is a column with a unit's name."""
+        start = self.at
+        word = Literal(self.tokens[start].text, STRING)
+        self.at += 1
+        if self.take(",") and len(args := self.arguments(function=name)) == 2:
+            return Call(_WITH_UNITS[name], (word, *args))
+        self.at = start
+        return None
 
     def closed(self, made: Call) -> Call:
         self.expect(")")

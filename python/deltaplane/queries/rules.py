@@ -5,7 +5,7 @@ Uses columns and types; independent of plans.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -17,6 +17,7 @@ from deltaplane.expr.types import INT, STRING, SparkType
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.functions.aggregates import normal
 from deltaplane.queries.plan import Column, Output, Ref, SortKey, Value
+from deltaplane.queries.results.titles import Named, spark_title
 from deltaplane.queries.scopes import matching, rewritten
 from deltaplane.queries.syntax import Aggregate, Item, Order, Star, Subquery, Window
 
@@ -159,16 +160,28 @@ def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequ
 
 
 class Text(str):
-    """The name of an unnamed column: its text, which may differ from Spark's name."""
+    """The name of an unnamed column: its text, which differs from Spark's name."""
 
 
-def title(item: Item) -> str:
-    """The name of a result's column."""
+def title(item: Item, aliased: Container[str], columns: Sequence[Column]) -> str:
+    """The name of a result's column: its own one, or Spark's; its text if Spark's name isn't known.
+    `aliased` has the aliases of earlier columns in lower case."""
     if item.alias is not None:
         return item.alias
     if isinstance(item.value, Name):
         return item.value.parts[-1]
-    return item.text if item.text.isdecimal() else Text(item.text)
+    own = [c for c in columns if not c.outer]
+
+    def named(name: Name) -> Named | None:
+        parts = name.parts
+        matches, fields = matching(parts, own)
+        if not matches:
+            alias = parts[0].lower() in aliased
+            return Named(f"lateralAliasReference({parts[0]})", parts[1:]) if alias else None
+        return Named(parts[len(parts) - len(fields) - 1], fields, None if fields else matches[0].type)
+
+    made = spark_title(item.value, item.text, named)
+    return Text(item.text) if made is None else made
 
 
 def every(node: Syntax, columns: Sequence[Column]) -> bool:

@@ -81,7 +81,7 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
     if made is not None:
         return made
     if isinstance(node, Cast):
-        return Cast(rewritten(node.arg, change), node.to, node.attempt)
+        return replace(node, arg=rewritten(node.arg, change))
     if isinstance(node, Call):
         args = tuple(rewritten(arg, change) for arg in node.args)
         if isinstance(node, Aggregate) and node.where is not None:

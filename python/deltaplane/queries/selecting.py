@@ -5,7 +5,7 @@ Handles relations as rows with columns; independent of the other parts of a quer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -59,6 +59,9 @@ from deltaplane.queries.syntax import Aggregate, Item, Order, Select, Star, Step
 
 __all__ = ["Selecting"]
 
+# A column of a result: its name, its tree, the index of its first token.
+Selected = tuple[str, Syntax, int]
+
 
 class Selecting(Joining):
     """Plans SELECT with its ORDER BY."""
@@ -79,17 +82,20 @@ class Selecting(Joining):
         scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
         select = self._grouped_by_all(select, items, source.columns)
-        keys = self._sort_trees(order, items, source.columns)
+        # Spark looks below DISTINCT and window functions for no column of the relations.
+        below = not select.distinct and not any(windows(tree) for _, tree, _ in items)
+        keys = self._sort_trees(order, items, source.columns, below)
         trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
         having = None
         if select.having is not None:
+            grouped = self._group_keys(select, items, source.columns)
             with self._cursor.located(select.having_token):
-                having = self._aliased(select.having, items, source.columns, "HAVING")
+                having = self._having(select.having, items, source.columns, grouped)
                 trees.append(having)
         qualify = None
         if select.qualify is not None:
             with self._cursor.located(select.qualify_token):
-                qualify = self._aliased(select.qualify, items, source.columns, "QUALIFY")
+                qualify = self._aliased(select.qualify, items, source.columns)
                 trees.append(qualify)
                 if not any(windows(tree) for tree in trees):
                     raise InvalidArgumentError("QUALIFY needs a window function, there or among the columns")
@@ -142,7 +148,7 @@ class Selecting(Joining):
                 items = [step.assigned if c is assigned else i for c, i in zip(columns, items, strict=True)]
                 columns = [replace(c, qualifiers=()) if c is assigned else c for c in columns]
         if step.order or step.limit is not None or step.offset:
-            trees: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), step.token) for c in columns]
+            trees: list[Selected] = [(c.name, Ref((c.id,)), step.token) for c in columns]
             shown = [tree for c, tree in zip(columns, trees, strict=True) if not c.hidden]
             keys = self._sort_trees(step.order, shown, scope.columns)
             made = self._projected(source.node, scope, False, trees, keys)
@@ -162,7 +168,7 @@ class Selecting(Joining):
         node: Node,
         scope: Scope,
         distinct: bool,
-        items: Sequence[tuple[str, Syntax, int]],
+        items: Sequence[Selected],
         keys: Sequence[tuple[Order, Syntax]],
     ) -> Planned:
         outputs, columns = [], []
@@ -188,13 +194,13 @@ class Selecting(Joining):
         return Planned(Sort(made, sort, None, 0) if sort else made, columns)
 
     def _ordered(self, made: Planned, order: Sequence[Order], names: Names) -> Planned:
-        items: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), 0) for c in made.columns]
+        items: list[Selected] = [(c.name, Ref((c.id,)), 0) for c in made.columns]
         keys = self._sort_trees(order, items, made.columns)
         return self._projected(made.node, self._scope(made.columns, names), False, items, keys)
 
-    def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
+    def _items(self, select: Select, columns: Sequence[Column]) -> list[Selected]:
         """The columns of a result: name, resolved tree, token."""
-        selected: list[tuple[str, Syntax, int]] = []
+        selected: list[Selected] = []
         aliased: dict[str, list[Syntax]] = {}
         for item in select.items:
             with self._cursor.located(item.token):
@@ -202,54 +208,75 @@ class Selecting(Joining):
                     selected += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
                     continue
                 tree = resolved(lateral(item.value, aliased, columns), columns)
-                selected.append((title(item), tree, item.token))
+                selected.append((title(item, aliased, columns), tree, item.token))
                 if item.alias is not None and not isinstance(item.value, Ref):
                     aliased.setdefault(item.alias.lower(), []).append(tree)
         return selected
 
     def _aliased(
-        self, node: Syntax, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column], clause: str
+        self, node: Syntax, items: Sequence[Selected], columns: Sequence[Column], below: bool = False
     ) -> Syntax:
         """A tree over the columns of a result and, with lower precedence, over those of the
-        relations."""
+        relations. `below`: so is a name that several columns of the result have."""
 
         def change(part: Syntax) -> Syntax | None:
             if isinstance(part, Aggregate):
                 return resolved(part, columns)
             if isinstance(part, Ref) or not isinstance(part, Name):
                 return None
-            made = self._output(part, items, columns)
-            own = [c for c in columns if not c.outer]
-            if clause == "HAVING" and matching(part.parts, own)[0] and made != resolved(part, columns):
-                raise InvalidArgumentError(
-                    f"`{part.parts[0]}` is a column of the result and another one of the tables: give one another name"
-                )
-            return made
+            return self._output(part, items, columns, below)
 
         return rewritten(node, change)
 
-    def _output(self, name: Name, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+    def _having(
+        self, node: Syntax, items: Sequence[Selected], columns: Sequence[Column], grouped: Container[Syntax]
+    ) -> Syntax:
+        """A HAVING condition: a name means the column of the relations if rows are grouped by it,
+        otherwise the column of the result.
+
+        Spark converts the other side of a comparison to the type of the relations' column even
+        where the name means the result's: a name of both is refused then.
+        """
+        own = [c for c in columns if not c.outer]
+
+        def change(part: Syntax) -> Syntax | None:
+            if isinstance(part, Aggregate):
+                return resolved(part, columns)
+            if isinstance(part, Ref) or not isinstance(part, Name):
+                return None
+            if not matching(part.parts, own)[0]:
+                return self._output(part, items, columns)
+            below = resolved(part, columns)
+            by_group = any(canonical(step) in grouped for step in _field_steps(below))
+            if not by_group and self._output(part, items, columns) != below:
+                raise InvalidArgumentError(
+                    f"`{part.parts[0]}` is a column of the result and another one of the tables: give one another name"
+                )
+            return below
+
+        return rewritten(node, change)
+
+    def _output(self, name: Name, items: Sequence[Selected], columns: Sequence[Column], below: bool = False) -> Syntax:
         made = [tree for title, tree, _ in items if len(name.parts) == 1 and title.lower() == name.parts[0].lower()]
-        if any(tree != made[0] for tree in made):
+        several = any(tree != made[0] for tree in made)
+        if several and not (below and matching(name.parts, [c for c in columns if not c.outer])[0]):
             raise InvalidArgumentError(f"`{name.parts[0]}` could be any of several columns of the result")
-        if not made:
-            return resolved(name, columns)
-        return made[0]
+        return made[0] if made and not several else resolved(name, columns)
 
     def _sort_trees(
-        self, order: Sequence[Order], items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+        self, order: Sequence[Order], items: Sequence[Selected], columns: Sequence[Column], below: bool = False
     ) -> list[tuple[Order, Syntax]]:
         """The sort keys; ALL means the columns of the result, from left to right."""
         titles = {title.lower() for title, _, _ in items}
         if len(order) == 1 and every(order[0].value, columns) and "all" not in titles:
             order = [replace(order[0], value=number(i)) for i in range(len(items))]
-        return [(o, self._sort_tree(o, items, columns)) for o in order]
+        return [(o, self._sort_tree(o, items, columns, below)) for o in order]
 
-    def _sort_tree(self, order: Order, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+    def _sort_tree(self, order: Order, items: Sequence[Selected], columns: Sequence[Column], below: bool) -> Syntax:
         with self._cursor.located(order.token):
             place = ordinal(order.value)
             if place is None:
-                return self._aliased(order.value, items, columns, "ORDER BY")
+                return self._aliased(order.value, items, columns, below)
             if not 1 <= place <= len(items):
                 raise InvalidArgumentError(f"the result has no column {place}")
             return items[place - 1][1]
@@ -298,9 +325,7 @@ class Selecting(Joining):
 
     # --- groups -------------------------------------------------------------------------------------------------------
 
-    def _grouped_by_all(
-        self, select: Select, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
-    ) -> Select:
+    def _grouped_by_all(self, select: Select, items: Sequence[Selected], columns: Sequence[Column]) -> Select:
         """GROUP BY ALL expanded: the columns of the result without aggregate functions."""
         if select.sets is not None or len(select.group_by) != 1 or not every(select.group_by[0].value, columns):
             return select
@@ -319,12 +344,20 @@ class Selecting(Joining):
                 )
         return replace(select, group_by=tuple(replace(every_item, value=number(i), text=items[i][0]) for i in keys))
 
+    def _group_keys(self, select: Select, items: Sequence[Selected], columns: Sequence[Column]) -> set[Syntax]:
+        """The canonical trees that rows are grouped by."""
+        keys = set()
+        for item in select.group_by:
+            with self._cursor.located(item.token):
+                keys.add(canonical(self._group_tree(item, items, columns)))
+        return keys
+
     def _aggregated(
         self,
         node: Node,
         scope: Scope,
         select: Select,
-        items: Sequence[tuple[str, Syntax, int]],
+        items: Sequence[Selected],
         trees: Sequence[Syntax],
     ) -> tuple[Node, list[Column], _Replaced]:
         replaced = _Replaced()
@@ -388,7 +421,7 @@ class Selecting(Joining):
         with self._cursor.located(token):
             return rewritten(tree, replaced)
 
-    def _group_tree(self, item: Item, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+    def _group_tree(self, item: Item, items: Sequence[Selected], columns: Sequence[Column]) -> Syntax:
         place = ordinal(item.value)
         if place is not None:
             if not 1 <= place <= len(items):
@@ -403,6 +436,14 @@ class Selecting(Joining):
         if aggregates(tree):
             raise InvalidArgumentError("rows can't be grouped by an aggregate function")
         return tree
+
+
+def _field_steps(node: Syntax) -> Iterator[Syntax]:
+    """A column with its fields, then with fewer of them."""
+    yield node
+    while isinstance(node, Call) and node.name == ".":
+        node = node.args[0]
+        yield node
 
 
 class _Replaced(dict[Syntax, Syntax]):

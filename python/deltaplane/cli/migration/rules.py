@@ -66,6 +66,13 @@ _RULES = (
         sql=True,
     ),
     Rule(
+        "column-name",
+        "`SELECT count(*)` gives a column `count(*)`",
+        "a column `count(1)`, Spark's name for it",
+        "`count(*) AS n`",
+        sql=True,
+    ),
+    Rule(
         "function",
         "a function of DataFusion",
         "refused, or Spark's function of that name with another result",

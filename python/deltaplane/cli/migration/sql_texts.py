@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from deltaplane.cli.migration.rules import FUNCTIONS
-from deltaplane.deltalake._dialect import CASTS, LITERALS, TYPES, Token, clause_words, near, tokens_of
+from deltaplane.deltalake._dialect import (
+    CASTS,
+    LITERALS,
+    TYPES,
+    Token,
+    clause_words,
+    near,
+    spark_query,
+    tokens_of,
+    unnamed_columns,
+)
+from deltaplane.exceptions import DeltaError
 
 __all__ = ["TextFinding", "findings_in"]
 
@@ -30,6 +41,18 @@ def findings_in(sql: str, *, is_query: bool = False) -> Iterator[TextFinding]:
         for rule, part, write in _of_token(parts, index, is_query):
             yield TextFinding(rule, part, line, write)
         line += token.text.count("\n")
+    if is_query:
+        yield from _unnamed_columns(sql)
+
+
+def _unnamed_columns(sql: str) -> Iterator[TextFinding]:
+    try:
+        query = spark_query(sql)
+    except DeltaError:
+        # Another rule concerns what has no form in Spark SQL.
+        return
+    for start, end, _ in unnamed_columns(query):
+        yield TextFinding("column-name", query[start:end], query[:start].count("\n"))
 
 
 def _of_token(parts: list[Token], index: int, is_query: bool) -> Iterator[tuple[str, str, str | None]]:

@@ -136,11 +136,17 @@ def _moment(context: Context, name: str, value: Typed) -> Typed:
     return value if value.type == TIMESTAMP_NTZ else cast(context, value, TIMESTAMP)
 
 
+def _unit(args: list[Typed]) -> str:
+    """The unit that is the first argument, in lower case."""
+    return (args[0].literal or "").lower() if args else ""
+
+
 @admit(_FAMILY, "timestampadd")
 def _add(context: Context, args: list[Typed]) -> Typed:
-    if len(args) != 3 or args[0].literal not in _STEPS or args[1].type.name not in ("byte", "short", "integer", "long"):
+    unit = _unit(args)
+    if len(args) != 3 or unit not in _STEPS or args[1].type.name not in ("byte", "short", "integer", "long"):
         mistyped("timestampadd", args)
-    kind, size = _STEPS[args[0].literal]
+    kind, size = _STEPS[unit]
     count, moment = cast(context, args[1], LONG), _moment(context, "timestampadd", args[2])
     steps = f"(CAST({count.sql} AS HUGEINT) * {size})"
     if kind == "us":
@@ -151,15 +157,16 @@ def _add(context: Context, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "timestampdiff")
 def _difference(context: Context, args: list[Typed]) -> Typed:
-    if args[0].literal == "dayofyear":
+    unit = _unit(args)
+    if unit == "dayofyear":
         refuse("the unit DAYOFYEAR in `timestampdiff`")
-    if len(args) != 3 or args[0].literal not in _STEPS or VOID in (args[1].type, args[2].type):
+    if len(args) != 3 or unit not in _STEPS or VOID in (args[1].type, args[2].type):
         mistyped("timestampdiff", args)
-    kind, size = _STEPS[args[0].literal]
+    kind, size = _STEPS[unit]
     first, last = (cast(context, _moment(context, "timestampdiff", a), TIMESTAMP_NTZ) for a in args[1:])
     if kind != "months":
-        unit = _DAY * size if kind == "days" else size
-        return made(LONG, f"((epoch_us({last.sql}) - epoch_us({first.sql})) // {unit})", first, last)
+        length = _DAY * size if kind == "days" else size
+        return made(LONG, f"((epoch_us({last.sql}) - epoch_us({first.sql})) // {length})", first, last)
     # Whole months: the last one counts if its day and time of day are reached.
     clock = [f"(epoch_us({x.sql}) - epoch_us(date_trunc('day', {x.sql})))" for x in (first, last)]
     late = (
