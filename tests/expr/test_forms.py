@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
+import deltaplane.expr.functions  # noqa: F401 - fills the list
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.program import compile_expressions
+from deltaplane.expr.registry import ENTRIES
+from deltaplane.expr.syntax import Parser, Syntax
 from deltaplane.schema import Field, Schema
 
 SCHEMA = Schema([Field("s", "string"), Field("i", "integer"), Field("m", "decimal(38,38)"), Field("a", "timestamp")])
@@ -137,3 +141,33 @@ def test_a_long_decimal_that_a_double_rounds_up_is_refused() -> None:
         program.evaluate(pa.record_batch({"m": decimals}))
     decimals = pa.array([Decimal("0.9999")], pa.decimal128(38, 38))
     assert program.evaluate(pa.record_batch({"m": decimals}))[0].to_pylist() == [0]
+
+
+class _Counting(Parser):
+    """Counts the expressions that it parses."""
+
+    expressions = 0
+
+    def expression(self) -> Syntax:
+        self.expressions += 1
+        return super().expression()
+
+
+# Calls with words of their own, and a nested call at each place of a value.
+_WORDED = ["trim({})", "trim('x' from {})", "trim(both from {})", "position({} in s)", "position('a' in {})"]
+_WORDED += ["date_add({}, 1)", "date_add(day, {})", "dateadd(day, 1, {})", "extract(day from {})", "cast({} as int)"]
+_WORDED += ["substr({} from 2 for 3)", "overlay({} placing 'x' from 2)", "case when {} then 1 end", "({})"]
+
+
+@pytest.mark.parametrize("call", [*_WORDED, *(f"{name}({{}})" for name in sorted(ENTRIES) if name.isidentifier())])
+def test_each_part_of_nested_calls_is_parsed_once(call: str) -> None:
+    counts = []
+    for depth in (5, 10):
+        text = "s"
+        for _ in range(depth):
+            text = call.format(text)
+        parser = _Counting(text)
+        with suppress(InvalidArgumentError, UnsupportedExpressionError):
+            parser.whole()
+        counts.append(parser.expressions)
+    assert counts[1] <= 2 * counts[0] + 1

@@ -126,6 +126,8 @@ _BINARY: list[dict[str, str]] = [
 ]
 # Keywords that end an operand, so that they can't be an unquoted column there.
 _RESERVED = {"and", "or", "not", "then", "else", "end", "when", "case", "between", "in", "is", "like", "as", "from"}
+# How a word changes the depth of parentheses and the like.
+_DEPTHS = {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}
 _UNITS = set("microsecond millisecond second minute hour day dayofyear week month quarter year".split())
 _WITH_UNITS = {
     **dict.fromkeys(("dateadd", "date_add", "timestampadd"), "timestampadd"),
@@ -522,8 +524,8 @@ class Parser:
             return call
         if name == "trim" and (call := self.trim()) is not None:
             return call
-        if name in _WITH_UNITS and self.peek() in _UNITS and (call := self.with_unit(name)) is not None:
-            return call
+        if name in _WITH_UNITS and self.peek() in _UNITS and self.peek(1) == ",":
+            return self.with_unit(name)
         if name in _WITH_UNITS.values():
             self.wrong(f"expected a unit of time without quotes, such as DAY, as the first argument of {name}")
         if name == "struct" and self.peek() not in (")", "*"):
@@ -534,16 +536,31 @@ class Parser:
             self.refuse("DISTINCT")
         return Call(name, tuple(self.arguments(function=name)))
 
-    def with_unit(self, name: str) -> Call | None:
-        """A unit of time, a count or time, and a time; None for two arguments, the first of which
-        is a column with a unit's name."""
-        start = self.at
-        word = Literal(self.tokens[start].text, STRING)
-        self.at += 1
-        if self.take(",") and len(args := self.arguments(function=name)) == 2:
-            return Call(_WITH_UNITS[name], (word, *args))
-        self.at = start
-        return None
+    def with_unit(self, name: str) -> Call:
+        """A call with a unit of time, a count or time, and a time. With another number of arguments
+        the unit's word is a column."""
+        word = Literal(self.tokens[self.at].text, STRING)
+        column = self.column()
+        self.expect(",")
+        args = self.arguments(function=name)
+        return Call(_WITH_UNITS[name], (word, *args)) if len(args) == 2 else Call(name, (column, *args))
+
+    def comes_before_comma(self, word: str) -> bool:
+        """Whether a word comes outside of inner parentheses, before a comma and the end of these
+        ones. A second attempt at parsing would double the time at each level of nested calls."""
+        depth = ahead = 0
+        before = ""
+        while self.kind(ahead) != "end":
+            sign = self.peek(ahead)
+            # A word behind a dot is a field.
+            depth += 0 if before == "." else _DEPTHS.get(sign, 0)
+            if depth < 0 or (depth == 0 and sign == ","):
+                break
+            if depth == 0 and sign == word and before not in (".", "distinct", "not"):
+                return True
+            before = sign
+            ahead += 1
+        return False
 
     def closed(self, made: Call) -> Call:
         self.expect(")")
@@ -593,29 +610,25 @@ class Parser:
         return f"col{number}"
 
     def position(self) -> Call | None:
-        start = self.at
+        if not self.comes_before_comma("in"):
+            return None
         what = self.binary(0)
-        if self.take("in"):
-            return self.closed(Call("position", (what, self.expression())))
-        self.at = start
-        return None
+        self.expect("in")
+        return self.closed(Call("position", (what, self.expression())))
 
     def trim(self) -> Call | None:
+        if not self.comes_before_comma("from"):
+            return None
         name = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}.get(self.peek())
-        start = self.at
-        if name is not None and self.peek(1) not in (",", ")", "."):
+        if name is not None:
             self.at += 1
             if self.take("from"):
                 return self.closed(Call(name, (self.expression(),)))
-        elif self.peek() in (")", ","):
-            return None
         chars = self.expression()
-        if self.take("from"):
-            # In a call with two arguments, the trimmed characters are the first one, as in
-            # ltrim(chars, text).
-            return self.closed(Call("trim-from" if name in (None, "trim") else name, (chars, self.expression())))
-        self.at = start
-        return None
+        self.expect("from")
+        # In a call with two arguments, the trimmed characters are the first one, as in
+        # ltrim(chars, text).
+        return self.closed(Call("trim-from" if name in (None, "trim") else name, (chars, self.expression())))
 
     def arguments(self, function: str = "") -> list[Syntax]:
         args: list[Syntax] = []
