@@ -435,6 +435,16 @@ QUERIES = [
     "SELECT id * 2 AS a, a + 1 AS b FROM sales WHERE id > 3 ORDER BY b DESC",
     "SELECT id, (SELECT max(n) AS a FROM codes) AS m, m + 1 AS n FROM sales",
     "SELECT id AS a, -a AS a2, a2 AS A3 FROM sales",
+    "SELECT i + 1L AS a, CASE WHEN a > 5 THEN a - 1 ELSE a END AS b, if(b > 2, b + 2, b) AS c, c + b AS e FROM sales ORDER BY c, id",
+    "SELECT s.x + 1 AS a, a + id AS b, size(l) + b AS c, b > c AS e FROM sales WHERE id < 8",
+    "SELECT CAST(id AS STRING) AS t, t || k AS u, length(u) AS n, n > 2 AS p FROM sales ORDER BY n DESC, id LIMIT 5",
+    "SELECT s.id + c.n AS a, a * 2 AS b, b - a AS e FROM sales s JOIN codes c ON s.k = c.k WHERE c.n > 0",
+    "SELECT id, (SELECT max(b) FROM (SELECT n + 1 AS a, a * 2 AS b, b + a FROM codes)) AS m FROM sales",
+    "SELECT id, x, y FROM sales s, LATERAL (SELECT s.id + 1 AS x, x * 2 AS y, y + x AS z)",
+    "SELECT CASE WHEN i <> 0 THEN 100 / i END AS q, q + 1 AS r, r IS NULL AS n FROM sales",
+    "SELECT b FROM (SELECT id + 1 AS a, a * 2 AS b, a + b AS c FROM sales) WHERE c > 9 AND a < 12",
+    "SELECT upper(k) AS u, u || 'x' AS v, row_number() OVER (ORDER BY id) AS r, r + 1 AS t FROM sales",
+    "SELECT id + 1 AS a, a + 1 AS a, id AS b FROM sales",
     # rows beside rows
     "SELECT s.id, c.n FROM sales s, LATERAL (SELECT n FROM codes WHERE codes.k = s.k) c",
     "SELECT s.id, c.* FROM sales s CROSS JOIN LATERAL (SELECT max(n) AS n, count(*) AS m FROM codes WHERE codes.k = s.k) c",
@@ -646,6 +656,7 @@ QUERIES += [
     "SELECT row_number() OVER (PARTITION BY k ORDER BY id DESC), lag(i) OVER (ORDER BY id) FROM sales",
     "SELECT sum(id) OVER w, max(k) OVER (), ntile(2) OVER (ORDER BY id) FROM sales "
     "WINDOW w AS (PARTITION BY o ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    "SELECT sum(i) OVER (ORDER BY i RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING), sum(id) OVER (ORDER BY id RANGE BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM sales WHERE i < 100",
     "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id), min_by(k, id), count_if(o), bool_or(o) FROM sales",
     "SELECT day + 1, day - INTERVAL 1 MONTH, at + INTERVAL '1 02:03' DAY TO MINUTE, date_add(day, 2) FROM sales",
     "SELECT CASE WHEN i > 3 THEN 'big' ELSE 'small' END, if(o, 1, 0), i IS NULL, NOT o AND id <> 1 AND true FROM sales",
@@ -822,6 +833,7 @@ FAILING = [
     "SELECT k AS id, max(id) AS id FROM sales GROUP BY k ORDER BY id",
     "SELECT * FROM (SELECT CAST(id AS STRING), id FROM sales) WHERE id = 3",
     "SELECT max(k) AS id, count(*) FROM sales GROUP BY k HAVING id > 'a'",
+    "SELECT 100 / i AS q, q + 1 AS r FROM sales",
 ]
 
 # Conditions of DELETE and UPDATE on `sales` under the alias `z`; Spark's SELECT determines the

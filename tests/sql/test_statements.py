@@ -637,6 +637,19 @@ def test_data_of_the_callers_is_read(path: str, run: Run) -> None:
     assert run("SELECT count(*) AS n FROM old", old=shown) == [{"n": 3}]
 
 
+def test_long_chains_of_aliases_are_computed_once() -> None:
+    chain = ["x + 1 AS c0", *(f"CASE WHEN c{i} > 5 THEN c{i} - 1 ELSE c{i} + 2 END AS c{i + 1}" for i in range(30))]
+    result = sql(f"SELECT {', '.join(chain)} FROM VALUES (1) AS v(x)").to_arrow().to_pylist()[0]
+    value = 2
+    for i in range(30):
+        value = value - 1 if value > 5 else value + 2
+        assert result[f"c{i + 1}"] == value
+    # Those of groups are computed where they stand.
+    grouped = ["sum(x) AS c0", *chain[1:]]
+    with pytest.raises(UnsupportedExpressionError, match="stand for more than 10,000 parts"):
+        sql(f"SELECT {', '.join(grouped)} FROM VALUES (1) AS v(x)")
+
+
 def test_names_of_columns(run: Run) -> None:
     result = sql("SELECT 1 + 1, count(*), x AS `a b`, x, v.X FROM VALUES (1) AS v(x) GROUP BY x")
     assert result.column_names == ["(1 + 1)", "count(1)", "a b", "x", "X"]

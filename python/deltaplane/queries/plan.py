@@ -18,6 +18,7 @@ __all__ = [
     "Aggregation",
     "Column",
     "Exploded",
+    "Extended",
     "Filter",
     "Guarded",
     "Held",
@@ -314,8 +315,8 @@ class Aggregation:
 
 
 @dataclass
-class Windowed:
-    """The rows with further columns, each of which also depends on other rows."""
+class Extended:
+    """The rows with further columns, which later columns use."""
 
     child: Node
     outputs: Sequence[Output]
@@ -325,6 +326,15 @@ class Windowed:
         uses = frozenset().union(*(o.value.uses for o in self.outputs if o.id in made))
         child = self.child.render(_with([id for id in needed if id not in made], uses))
         return f"SELECT {_list([made.get(id, id) for id in needed])} FROM ({child})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        made = {o.id for o in self.outputs}
+        self.child.narrow([c for c in conditions if not refs(c) & made])
+
+
+@dataclass
+class Windowed(Extended):
+    """The rows with further columns, each of which also depends on other rows."""
 
     def narrow(self, conditions: list[Syntax]) -> None:
         # Each row may influence the value of another one, so no row may be left out.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import common
-from deltaplane.expr.syntax import Call, Literal, Name, Syntax
+from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import INT, STRING, SparkType
 from deltaplane.expr.unparse import conjuncts
@@ -23,6 +23,7 @@ from deltaplane.queries.syntax import Aggregate, Item, Order, Star, Subquery, Wi
 
 __all__ = [
     "Text",
+    "aliases_in",
     "all_of",
     "comparable",
     "converted",
@@ -34,6 +35,7 @@ __all__ = [
     "only_one",
     "only_shown",
     "ordinal",
+    "parts_of",
     "sort_key",
     "starred",
     "title",
@@ -125,6 +127,33 @@ def _alternatives(condition: Syntax) -> list[Syntax]:
 def all_of(parts: Sequence[Syntax]) -> Syntax:
     """The condition that all of one or more conditions are true."""
     return parts[0] if len(parts) == 1 else Call("and", tuple(parts))
+
+
+def aliases_in(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> list[str]:
+    """The uses of aliases of earlier columns in an expression of SELECT, in lower case."""
+    own = [c for c in columns if not c.outer]
+    used = []
+
+    def note(part: Syntax) -> Syntax | None:
+        if isinstance(part, Name) and not isinstance(part, Ref):
+            alias = part.parts[0].lower()
+            if alias in aliased and not matching(part.parts, own)[0]:
+                used.append(alias)
+        return None
+
+    if aliased:
+        rewritten(node, note)
+    return used
+
+
+def parts_of(node: Syntax) -> int:
+    """The number of parts of a tree."""
+    count, left = 0, [node]
+    while left:
+        part = left.pop()
+        count += 1
+        left += (part.arg,) if isinstance(part, Cast) else part.args if isinstance(part, Call) else ()
+    return count
 
 
 def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> Syntax:

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.syntax import Call, Name, Syntax
+from deltaplane.expr.syntax import Call, Cast, Name, Syntax
 from deltaplane.expr.typed import Typed, carried, refuse
 from deltaplane.expr.types import BYTE, LONG
 from deltaplane.expr.unparse import conjuncts
@@ -21,6 +21,7 @@ from deltaplane.queries.joining import Joining
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
+    Extended,
     Node,
     OneRow,
     Output,
@@ -31,6 +32,7 @@ from deltaplane.queries.plan import (
     Windowed,
 )
 from deltaplane.queries.rules import (
+    aliases_in,
     all_of,
     comparable,
     every,
@@ -40,6 +42,7 @@ from deltaplane.queries.rules import (
     number,
     only_shown,
     ordinal,
+    parts_of,
     sort_key,
     starred,
     title,
@@ -61,6 +64,9 @@ __all__ = ["Selecting"]
 
 # A column of a result: its name, its tree, the index of its first token.
 Selected = tuple[str, Syntax, int]
+# The size of a tree with the trees of the aliases in it. Each use of an alias adds its tree, so that
+# a chain of them doubles.
+_MOST_PARTS = 10_000
 
 
 class Selecting(Joining):
@@ -79,8 +85,10 @@ class Selecting(Joining):
         if select.where is not None:
             node = self._where(node, scope, select.where, select.where_token)
         select, node, made_of = self._generated(select, node, scope)
+        named = None if _groups(select) else _Named(self, [*source.columns, *made_of], names)
+        items = self._items(select, source.columns, named)
+        node, made_of = (node, made_of) if named is None else (named.over(node), named.columns[len(source.columns) :])
         scope = self._scope([*source.columns, *made_of], names)
-        items = self._items(select, source.columns)
         select = self._grouped_by_all(select, items, source.columns)
         # Spark looks below DISTINCT and window functions for no column of the relations.
         below = not select.distinct and not any(windows(tree) for _, tree, _ in items)
@@ -198,19 +206,35 @@ class Selecting(Joining):
         keys = self._sort_trees(order, items, made.columns)
         return self._projected(made.node, self._scope(made.columns, names), False, items, keys)
 
-    def _items(self, select: Select, columns: Sequence[Column]) -> list[Selected]:
-        """The columns of a result: name, resolved tree, token."""
+    def _items(self, select: Select, columns: Sequence[Column], named: _Named | None) -> list[Selected]:
+        """The columns of a result: name, resolved tree, token. `named` computes columns that later
+        ones name."""
         selected: list[Selected] = []
         aliased: dict[str, list[Syntax]] = {}
+        places: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for item in select.items:
             with self._cursor.located(item.token):
                 if isinstance(item, Star):
                     selected += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
                     continue
+                used = aliases_in(item.value, aliased, columns)
+                for alias in dict.fromkeys(used) if named is not None else ():
+                    name, tree, token = selected[places[alias]]
+                    if named is not None and _is_computed(tree):
+                        with self._cursor.located(token):
+                            aliased[alias] = [named.column(tree)]
+                        selected[places[alias]] = (name, aliased[alias][0], token)
+                        sizes[alias] = 1
+                size = parts_of(item.value) + sum(sizes[alias] for alias in used)
+                if size > _MOST_PARTS:
+                    refuse(f"aliases of columns before it that stand for more than {_MOST_PARTS:,} parts")
                 tree = resolved(lateral(item.value, aliased, columns), columns)
                 selected.append((title(item, aliased, columns), tree, item.token))
                 if item.alias is not None and not isinstance(item.value, Ref):
-                    aliased.setdefault(item.alias.lower(), []).append(tree)
+                    alias = item.alias.lower()
+                    aliased.setdefault(alias, []).append(tree)
+                    places[alias], sizes[alias] = len(selected) - 1, size
         return selected
 
     def _aliased(
@@ -436,6 +460,47 @@ class Selecting(Joining):
         if aggregates(tree):
             raise InvalidArgumentError("rows can't be grouped by an aggregate function")
         return tree
+
+
+def _groups(select: Select) -> bool:
+    """Whether the rows of a SELECT are groups."""
+    listed = any(isinstance(item, Item) and contains(item.value, Aggregate) for item in select.items)
+    return bool(select.group_by or select.sets or select.having is not None or listed)
+
+
+def _is_computed(tree: Syntax) -> bool:
+    """Whether a column takes work that can be done below the others."""
+    return isinstance(tree, (Call, Cast)) and not (contains(tree, Window) or contains(tree, Subquery))
+
+
+class _Named:
+    """Columns of a SELECT that later ones name, computed once, below these: in their place their
+    trees would grow with each use."""
+
+    def __init__(self, planner: Selecting, columns: Sequence[Column], names: Names) -> None:
+        self.columns = list(columns)
+        self._planner = planner
+        self._names = names
+        self._levels: list[list[Output]] = []
+
+    def column(self, tree: Syntax) -> Ref:
+        """A column with a tree's value."""
+        planner = self._planner
+        value = planner._bound(planner._scope(self.columns, self._names), tree)
+        column = Column(planner._id(), "", value.typed.type, hidden=True, bounds=carried(value.typed))
+        self.columns.append(column)
+        output = planner._computed(column.id, value)
+        if self._levels and not value.uses & {o.id for o in self._levels[-1]}:
+            self._levels[-1].append(output)
+        else:
+            self._levels.append([output])
+        return Ref((column.id,))
+
+    def over(self, node: Node) -> Node:
+        """The rows of a plan with these columns."""
+        for outputs in self._levels:
+            node = Extended(node, outputs)
+        return node
 
 
 def _field_steps(node: Syntax) -> Iterator[Syntax]:

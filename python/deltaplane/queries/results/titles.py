@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import NamedTuple, NoReturn
 
 from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Variable
-from deltaplane.expr.types import SparkType
+from deltaplane.expr.types import INT, SparkType
 from deltaplane.queries.functions.collecting import LISTING
 from deltaplane.queries.syntax import Aggregate, Frame, Subquery, Window
 
@@ -362,8 +362,26 @@ class _Titles:
         if node.name in _OWN_FRAMES:
             return _OWN_FRAMES[node.name]
         if node.frame is not None:
-            return _bounded(node.frame)
+            return self._bounded(node.frame, node.parts[2])
         return f"RANGE {_TO_CURRENT}" if node.orders else "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+    def _bounded(self, frame: Frame, keys: Sequence[Syntax]) -> str:
+        bounds = []
+        for bound, unbounded in ((frame.start, "PRECEDING"), (frame.end, "FOLLOWING")):
+            if bound is None:
+                bounds.append(f"UNBOUNDED {unbounded}")
+            elif bound == 0:
+                bounds.append("CURRENT ROW")
+            elif not isinstance(bound, int):
+                _unknown()
+            elif bound > 0:
+                bounds.append(f"{bound} FOLLOWING")
+            elif frame.rows or (isinstance(keys[0], Name) and self._column(keys[0]).type == INT):
+                bounds.append(f"{-bound} PRECEDING")
+            else:
+                # Spark converts the distance to the type of the order's key.
+                _unknown()
+        return f"{'ROWS' if frame.rows else 'RANGE'} BETWEEN {bounds[0]} AND {bounds[1]}"
 
 
 def _operator(name: str, args: Sequence[str]) -> str | None:
@@ -416,21 +434,6 @@ def _balanced(args: Sequence[str], word: str) -> str:
 
 def _sorted(key: str, descending: bool, nulls_first: bool) -> str:
     return f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
-
-
-def _bounded(frame: Frame) -> str:
-    bounds = []
-    for bound, unbounded in ((frame.start, "PRECEDING"), (frame.end, "FOLLOWING")):
-        if bound is None:
-            bounds.append(f"UNBOUNDED {unbounded}")
-        elif bound == 0:
-            bounds.append("CURRENT ROW")
-        elif not isinstance(bound, int) or not frame.rows:
-            # Spark converts a distance to the type of the order's key.
-            _unknown()
-        else:
-            bounds.append(f"{-bound} PRECEDING" if bound < 0 else f"{bound} FOLLOWING")
-    return f"{'ROWS' if frame.rows else 'RANGE'} BETWEEN {bounds[0]} AND {bounds[1]}"
 
 
 def _kind_of(data_type: SparkType) -> str:
