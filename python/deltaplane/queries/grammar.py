@@ -11,6 +11,7 @@ from dataclasses import replace
 from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Syntax
 from deltaplane.queries.expressions import FIRST_WORDS
+from deltaplane.queries.functions.generators import generates
 from deltaplane.queries.relations import Relations
 from deltaplane.queries.rules import ordinal
 from deltaplane.queries.scopes import contains
@@ -392,6 +393,12 @@ class Grammar(Relations):
         token = self.at
         value = self.expression()
         text = self.text_from(token)
+        if self.peek() == "(" or (self.peek() == "as" and self.peek(1) == "("):
+            self.take("as")
+            names = tuple(self.listed(lambda: self.name("a column's name")))
+            if not generates(value):
+                self.wrong("expected one name: several belong to a generator such as explode", self.tokens[token].start)
+            return Item(value, text, None, token, names)
         return Item(value, text, self.alias(), token)
 
     def star(self) -> Star | None:

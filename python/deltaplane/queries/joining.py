@@ -20,7 +20,7 @@ from deltaplane.expr.types import BOOLEAN, LONG, VOID, SparkType
 from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Binding, Names, Planned
 from deltaplane.queries.cursor import Cursor
-from deltaplane.queries.functions.generators import generated
+from deltaplane.queries.functions.generators import generated, stacked
 from deltaplane.queries.named import Definition, Shared, Use, is_simple, uses_of
 from deltaplane.queries.pivots import Tools, pivoted, unpivoted
 from deltaplane.queries.plan import (
@@ -390,9 +390,15 @@ class Joining(Binding):
             return Planned(Numbers(column.id, first.sql, end.sql, step.sql), [column])
 
     def _exploded(self, node: Node, scope: Scope, call: Call, outer: bool) -> tuple[Node, list[Column]]:
-        if len(call.args) != 1:
+        if call.name == "stack":
+            cells = [self._bound(scope, arg) for arg in call.args]
+            typed = stacked(self._context, [cell.typed for cell in cells])
+            value = Value(typed, frozenset().union(*(cell.uses for cell in cells)), call)
+            self._note(typed)
+        elif len(call.args) != 1:
             raise InvalidArgumentError(f"`{call.name}` takes an array or a map")
-        value = self._bound(scope, call.args[0])
+        else:
+            value = self._bound(scope, call.args[0])
         whole = self._id()
         made = generated(call.name, value.typed, whole, outer)
         columns = [Column(self._id(), name, data_type) for name, data_type, _ in made]

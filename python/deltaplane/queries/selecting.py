@@ -316,13 +316,14 @@ class Selecting(Joining):
         with self._cursor.located(item.token):
             assert isinstance(item.value, Call)
             node, columns = self._exploded(node, scope, item.value, False)
-            if item.alias is not None and len(columns) > 1:
-                refuse(f"one name for {len(columns)} columns")
+            named = item.names or (item.alias,) if item.names or item.alias is not None else ()
+            if named and len(named) != len(columns):
+                raise InvalidArgumentError(f"`{item.value.name}` has {len(columns)} columns here, not {len(named)}")
         items: list[Item | Star] = []
         for select_item in select.items:
             if select_item is item:
-                titles = [item.alias or c.name for c in columns]
-                items += [replace(item, value=Ref((c.id,)), alias=t) for c, t in zip(columns, titles, strict=True)]
+                titles = named or [c.name for c in columns]
+                items += [Item(Ref((c.id,)), item.text, t, item.token) for c, t in zip(columns, titles, strict=True)]
             else:
                 items.append(select_item)
         return replace(select, items=tuple(items)), node, [replace(c, hidden=True) for c in columns]

@@ -159,12 +159,14 @@ class Star:
 
 @dataclass(frozen=True)
 class Item:
-    """One column of a result; `text` is its original text."""
+    """One column of a result, or the columns of a generator, which may have several `names`; `text`
+    is its original text."""
 
     value: Syntax
     text: str
     alias: str | None = None
     token: int = 0
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
