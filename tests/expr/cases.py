@@ -194,7 +194,7 @@ EXPRESSIONS: list[str] = [
     *(f"{a} {o} {b}" for o in ("&", "|", "^") for a, b in zip(_WHOLE, _OTHER_WHOLE, strict=True)),
     "i1 & l1",
     *(f"~{a}" for a in _WHOLE),
-    *(f"{a} {o} {b}" for o in ("<<", ">>", ">>>") for a in ("i1", "l1") for b in ("n", "i2")),
+    *(f"{a} {o} {b}" for o in ("<<",) for a in ("i1", "l1") for b in ("n", "i2")),
     *(f"{f}({a}, n)" for f in ("shiftleft", "shiftright", "shiftrightunsigned") for a in ("b1", "s1", "i1", "l1")),
     *(f"bit_count({a})" for a in [*_WHOLE, "o1"]),
     *(f"{f}({a}, {p})" for f in ("bit_get", "getbit") for a, p in (("i1", "n"), ("l1", "k"), ("b1", "7"))),

@@ -392,7 +392,7 @@ QUERIES = [
     "SELECT id, stack(2, 'i', i, 'two', NULL) AS (what, value) FROM sales",
     "SELECT * FROM stack(2, 1, 'a', 2, NULL) AS t(n, k)",
     "SELECT id, t.* FROM sales LATERAL VIEW stack(2, 'id', CAST(id AS STRING), 'k', k) t AS name, value WHERE id < 3",
-    "SELECT name, count(*), count(value) FROM sales, LATERAL stack(3, 'i', i, 'x', s.x, 'n', NULL) AS t(name, value) GROUP BY name",
+    "SELECT name, count(*), count(value) FROM sales, LATERAL stack(3, 'i', id, 'x', s.x, 'n', NULL) AS t(name, value) GROUP BY name",
     "SELECT inline(array(struct(1, 'a'), struct(2, 'b')))",
     "SELECT id, inline(array(s, s)) FROM sales WHERE id IN (2, 5)",
     "SELECT id, inline_outer(CASE WHEN id > 2 THEN array(s) END) AS (p, q) FROM sales",
@@ -670,7 +670,7 @@ QUERIES += [
     "SELECT row_number() OVER (PARTITION BY k ORDER BY id DESC), lag(i) OVER (ORDER BY id) FROM sales",
     "SELECT sum(id) OVER w, max(k) OVER (), ntile(2) OVER (ORDER BY id) FROM sales "
     "WINDOW w AS (PARTITION BY o ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
-    "SELECT sum(i) OVER (ORDER BY i RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING), sum(id) OVER (ORDER BY id RANGE BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM sales WHERE i < 100",
+    "SELECT sum(i) OVER (ORDER BY i RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING), sum(id) OVER (ORDER BY id RANGE BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM sales WHERE i BETWEEN 0 AND 100",
     "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id), min_by(k, id), count_if(o), bool_or(o) FROM sales",
     "SELECT day + 1, day - INTERVAL 1 MONTH, at + INTERVAL '1 02:03' DAY TO MINUTE, date_add(day, 2) FROM sales",
     "SELECT CASE WHEN i > 3 THEN 'big' ELSE 'small' END, if(o, 1, 0), i IS NULL, NOT o AND id <> 1 AND true FROM sales",

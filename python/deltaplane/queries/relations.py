@@ -341,7 +341,7 @@ class Relations(Expressions):
         outer, token = self.take("outer"), self.at
         call = self.expression()
         if not isinstance(call, Call) or call.name not in GENERATORS:
-            self.refuse("LATERAL VIEW of something else than explode or posexplode")
+            self.refuse("LATERAL VIEW of something else than explode, posexplode, inline or stack")
         alias = self.name("a name for the view") if self.kind() in ("name", "quoted") and self.peek() != "as" else ""
         columns: list[str] = []
         if self.take("as"):

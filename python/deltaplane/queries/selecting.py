@@ -221,7 +221,7 @@ class Selecting(Joining):
                 used = aliases_in(item.value, aliased, columns)
                 for alias in dict.fromkeys(used) if named is not None else ():
                     name, tree, token = selected[places[alias]]
-                    if named is not None and _is_computed(tree):
+                    if named is not None and len(aliased[alias]) == 1 and _is_computed(tree):
                         with self._cursor.located(token):
                             aliased[alias] = [named.column(tree)]
                         selected[places[alias]] = (name, aliased[alias][0], token)

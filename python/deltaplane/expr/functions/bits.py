@@ -53,8 +53,8 @@ def _shift(names: str, sql: str, unsigned: bool) -> None:
 
 
 _shift("<< shiftleft", "({0} * (CAST(1 AS HUGEINT) << {1}))", unsigned=False)
-_shift(">> shiftright", "({0} >> {1})", unsigned=False)
-_shift(">>> shiftrightunsigned", "({0} >> {1})", unsigned=True)
+_shift("shiftright", "({0} >> {1})", unsigned=False)
+_shift("shiftrightunsigned", "({0} >> {1})", unsigned=True)
 forms(
     _FAMILY,
     "bit_count",

@@ -35,7 +35,9 @@ class Named(NamedTuple):
 
 _SYMBOLS = {"==": "="}
 _COMPARISONS = {"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>"}
-_INFIX = {"=", "==", "<", "<=", ">", ">=", "<=>", "|", "^", "&", "<<", ">>", ">>>", "*", "/", "%", "div"}
+_INFIX = {"=", "==", "<", "<=", ">", ">=", "<=>", "|", "^", "&", "<<", "*", "/", "%", "div"}
+# Operators that have the same trees as functions.
+_SHIFTS = {"shiftright": ">>", "shiftrightunsigned": ">>>"}
 # Functions that Spark names in upper case.
 _UPPER = frozenset(
     "acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc degrees dense_rank e exp expm1 hypot log log10 log1p "
@@ -165,7 +167,7 @@ def spark_title(node: Syntax, text: str, named: Callable[[Name], Named | None]) 
     if structs and _STRUCT_OF_NAMES.search(text):
         return None
     try:
-        return _Titles(named, structs).whole(node)
+        return _Titles(named, structs, ">>" in text, "shiftright" in text.lower()).whole(node)
     except (_UnknownTitleError, RecursionError):
         return None
 
@@ -177,8 +179,12 @@ def _unknown() -> NoReturn:
 class _Titles:
     """Names of trees, with a function for the names of columns."""
 
-    def __init__(self, named: Callable[[Name], Named | None], structs: bool) -> None:
+    def __init__(
+        self, named: Callable[[Name], Named | None], structs: bool, shifts: bool, shift_functions: bool
+    ) -> None:
         self._named = named
+        # Whether shifts are written as operators, as functions, or both.
+        self._shifts, self._shift_functions = shifts, shift_functions
         # Whether structs are written without the names of their fields.
         self._structs = structs
         # What each part is, by its identity.
@@ -246,6 +252,8 @@ class _Titles:
         if name == "named_struct" and self._structs:
             return f"struct({', '.join(self._several(node.args[1::2]))})"
         args = self._several(node.args)
+        if name in _SHIFTS and self._shifts:
+            return f"({args[0]} {_SHIFTS[name]} {args[1]})" if not self._shift_functions else _unknown()
         made = _operator(name, args)
         return made if made is not None else self._function(name, args)
 
