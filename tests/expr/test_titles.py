@@ -1,4 +1,4 @@
-"""Unnamed columns of queries have Spark's names, for every expression that both engines evaluate."""
+"""Unnamed columns of queries have Spark's names, for each expression that both engines evaluate."""
 
 from __future__ import annotations
 

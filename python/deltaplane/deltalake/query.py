@@ -74,7 +74,8 @@ class PyQueryBuilder:
 
 
 def _with_names(sql: str) -> str:
-    """A query whose unnamed columns have DataFusion's names: `count(*)`, where Spark has `count(1)`."""
+    """A query whose unnamed columns have DataFusion's names: `count(*)`, where Spark has
+    `count(1)`."""
     from deltaplane.deltalake._dialect import unnamed_columns
 
     for _, end, name in reversed(unnamed_columns(sql)):

@@ -64,8 +64,8 @@ __all__ = ["Selecting"]
 
 # A column of a result: its name, its tree, the index of its first token.
 Selected = tuple[str, Syntax, int]
-# The size of a tree with the trees of the aliases in it. Each use of an alias adds its tree, so that
-# a chain of them doubles.
+# The size of a tree with the trees of the aliases in it. Each use of an alias adds its tree, so
+# that a chain of them doubles.
 _MOST_PARTS = 10_000
 
 
